@@ -78,7 +78,7 @@ extension ConnectionDriver {
         guard !isClosed else { return }
         wasUsed()
         // One the engine does not take is lost, as on any network.
-        for datagram in waiting { _ = unsafe datagram.withUnsafeBytes { unsafe engine.sendDatagram($0) } }
+        for datagram in waiting { _ = engine.sendDatagram(datagram) }
         updateDatagramLimit()
         service()
     }

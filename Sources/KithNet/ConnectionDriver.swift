@@ -70,6 +70,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     let outgoingDatagrams = Mutex(OutgoingDatagrams())
     /// Indicates whether datagrams of the peer are kept for a reader.
     private var takesDatagrams = true
+    /// What takes everything that comes, where streams are not handed to tasks.
+    var handling: Handling?
     /// The peer's addresses, as they were known when it was dialed; the next to try first.
     private var peerAddresses: [NetworkAddress] = []
     /// The address it was first heard from, or dialed at.
@@ -164,7 +166,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     var isClosed: Bool { closeReason != nil }
     private var isDrained: Bool { if case .drained = phase { true } else { false } }
-    var hasStreams: Bool { !streams.isEmpty }
+    var hasStreams: Bool { !streams.isEmpty || handling != nil }
 
     // MARK: - From any thread
 
@@ -285,6 +287,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         guard !isBlocked else { return false }
         let buffer = unsafe endpoint.sendBuffer
         for _ in 0..<16 {
+            if handling != nil { fillDatagrams() }
             guard let transmit = unsafe engine.nextTransmit(into: buffer, at: .now()) else { return false }
             let bytes = unsafe UnsafeRawBufferPointer(rebasing: buffer[..<transmit.length])
             if let copy = transmit.copy { unsafe sendCopy(bytes, transmit, along: copy) }
@@ -339,9 +342,12 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             case .handshakeConfirmed: pathFinder?.begin()
             case .earlyDataRejected: break
             case .datagram(let bytes):
-                guard takesDatagrams else { break }
-                idleClosing?.used(at: .now())
-                connection?.received(bytes)
+                if handling != nil {
+                    handle(bytes)
+                } else if takesDatagrams {
+                    idleClosing?.used(at: .now())
+                    connection?.received(bytes)
+                }
             case .pathValidated(let path):
                 connection?.pathsChanged()
                 pathEvent(.validated(path))
@@ -360,27 +366,34 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 pathEvent(.failed(path))
             case .peerSilent(let path):
                 askPort(on: path)
+                handling?.handler.fellSilent()
                 pathEvent(.silent(path))
             case .earlyDataPossible: earlyDataPossible()
             case .newToken, .sessionTicket: remember(event)
             case .streamOpened(let id): streamOpened(id)
             case .readable(let id):
-                if let entry = streams[id] { fill(entry.core) } else { pathFinder?.readable(id) }
+                if let entry = streams[id] { fill(entry.core) } else { readHandled(id) }
             case .writable(let id):
-                if let entry = streams[id] { drain(entry.core) } else { pathFinder?.writable(id) }
-            case .streamReset(let id, let code): streamReset(id, code: code)
-            case .sendStopped(let id, let code): sendStopped(id, code: code)
+                if let entry = streams[id] { drain(entry.core) } else { writeHandled(id) }
+            case .streamReset(let id, let code):
+                streamReset(id, code: code)
+                handledStreamEnded(id)
+            case .sendStopped(let id, let code):
+                sendStopped(id, code: code)
+                handledStreamEnded(id)
             case .streamFinished(let id):
                 streams[id]?.core.outputFlushed()
                 end(id, output: true)
             case .streamsAvailable:
                 openPending()
+                openHandled()
                 pathFinder?.begin()
             case .closed(let reason): closed(CloseReason(reason), isForgotten: reason == .statelessReset)
             case .drained: drained()
             }
             if isDrained { break }
         }
+        receivedAll()
         return hadEvents
     }
 
@@ -408,7 +421,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         if let path = engine.paths.first { watchPort(on: path.address) }
         findPaths(of: connection)
         watchUse()
+        // One that is set from now on knows without being told.
+        let early = handling
         endpoint.established(connection, by: self, after: handshake)
+        early?.handler.handshakeCompleted()
     }
 
     /// Changes what there is before the handshake is over; nothing happens after.
@@ -477,6 +493,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         pendingOpens = []
         releaseDrainWaiters()
         connection?.ended(reason)
+        let handler = handling?.handler
+        handling = nil
+        handler?.closed(reason)
         if let peer = connection?.peerID { endpoint.reach?.onPathChange?(peer) }
     }
 
@@ -525,6 +544,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     private func streamOpened(_ id: StreamID) {
         guard let connection else { return }
+        if handling != nil { return openedHandled(id) }
         guard id.direction == .bidirectional else { return controlOpened(id) }
         let core = StreamCore(id: id, driver: self)
         let stream = QUICStream(core, connection: connection, isEarly: !engine.isConnected)
@@ -739,7 +759,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     /// Asks the machine at the other end of a path, while the peer is surely there: see ``PortWatch``.
     private func watchPort(on path: PathAddress) {
-        guard path.local.kind == .socket else { return portWatch.stop() }
+        guard path.local.kind == .socket, endpoint.options.asksMachines else { return portWatch.stop() }
         // Other programs may take offence at the byte.
         guard connection?.peerID != nil else { return }
         portWatch.begin(on: path, loop: loop) { [weak self] count in self?.portRefused(count, on: path) }
@@ -749,7 +769,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     ///
     /// A peer that is there answers the probes before the machine has refused two bytes, one after the other.
     private func askPort(on path: PathAddress) {
-        guard !isClosed, !isCutOff, path.local.kind == .socket else { return }
+        guard !isClosed, !isCutOff, path.local.kind == .socket, endpoint.options.asksMachines else { return }
         portWatch.ask(on: path, packets: engine.statistics.packetsReceived, loop: loop, at: .now()) {
             [weak self] count in self?.portRefused(count, on: path)
         }

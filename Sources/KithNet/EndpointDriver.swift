@@ -22,7 +22,7 @@ import Synchronization
 
     let id: DeviceID
     let options: Endpoint.Options
-    let loop = EndpointLoop()
+    let loop: EndpointLoop
     let logger: Logger
     let shared = Mutex(Shared())
     let established: BoundedQueue<Connection>
@@ -64,6 +64,8 @@ import Synchronization
     private var touched: [ConnectionDriver] = []
     /// Takes turns with `touched`, so that neither has to be made anew.
     private var batch: [ConnectionDriver] = []
+    /// Indicates whether the touched connections are being served: one that is touched meanwhile is served, too.
+    private(set) var isServing = false
     private var dials: [Dial] = []
     private(set) var limiter: AcceptLimiter
     private var answers: AnswerLimiter
@@ -97,6 +99,7 @@ import Synchronization
     ) {
         self.id = id
         self.options = options
+        loop = options.loop ?? EndpointLoop()
         self.logger = logger
         reach = options.findsPaths ? ReachState() : nil
         established = BoundedQueue(capacity: 256)
@@ -146,7 +149,7 @@ import Synchronization
     func start(_ sockets: [UDPSocket]) {
         self.sockets = sockets
         network.nextSocket = UInt32(sockets.count)
-        watchNetwork()
+        if options.watchesNetwork { watchNetwork() }
     }
 
     /// Shows other credentials from now on.
@@ -172,11 +175,16 @@ import Synchronization
         }
     }
 
-    /// The batch is over: look after every connection that got something.
+    /// The batch is over: look after every connection that got something, and those that got something by that.
     func readCompleted() {
-        swap(&touched, &batch)
-        for driver in batch { driver.service() }
-        batch.removeAll(keepingCapacity: true)
+        guard !isServing else { return }
+        isServing = true
+        while !touched.isEmpty {
+            swap(&touched, &batch)
+            for driver in batch { driver.service() }
+            batch.removeAll(keepingCapacity: true)
+        }
+        isServing = false
     }
 
     private func receive(
@@ -199,7 +207,7 @@ import Synchronization
         touch(driver)
     }
 
-    private func touch(_ driver: ConnectionDriver) {
+    func touch(_ driver: ConnectionDriver) {
         guard !driver.isTouched else { return }
         driver.isTouched = true
         touched.append(driver)
@@ -612,7 +620,7 @@ import Synchronization
         }
         // After it is in the table, and before anybody gets it.
         connection.completed()
-        if !handshake.isOffered, !established.offered(connection), !connection.isDialed {
+        if !handshake.isOffered, !offer(connection), !connection.isDialed {
             return driver.close(code: .exhausted, reason: "nobody takes new connections")
         }
         if case .dialing(let dial) = handshake.purpose {
@@ -640,7 +648,13 @@ import Synchronization
         guard !isClosing, shared.withLock({ $0.peers.count + $0.foreign.count }) < options.maxConnections else {
             return false
         }
-        return established.offered(connection)
+        return offer(connection)
+    }
+
+    private func offer(_ connection: Connection) -> Bool {
+        guard let take = options.onConnection else { return established.offered(connection) }
+        take(connection)
+        return true
     }
 
     func ended(_ connection: Connection) {

@@ -1,4 +1,4 @@
-import NIOCore
+package import NIOCore
 import NIOPosix
 import Synchronization
 
@@ -10,15 +10,16 @@ import Synchronization
 ///
 /// Tasks that wait for the network can run on the thread, where they go on at once: it is a `TaskExecutor`. They have
 /// not got the lock.
-final class EndpointLoop: TaskExecutor {
+package final class EndpointLoop: TaskExecutor {
     /// The event loop that everything else of SwiftNIO's is made with.
-    let eventLoop: any EventLoop
+    package let eventLoop: any EventLoop
     private let group: MultiThreadedEventLoopGroup
     private let lock = Mutex<Void>(())
     /// Indicates whether the thread has the lock.
     private let isThreadLocked = Atomic(false)
 
-    init() {
+    /// Starts a thread, which ends with the last reference.
+    package init() {
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         eventLoop = group.next()
     }
@@ -65,7 +66,8 @@ final class EndpointLoop: TaskExecutor {
         } ?? false
     }
 
-    func enqueue(_ job: consuming ExecutorJob) {
+    /// Runs a task's next part on the thread, without the lock.
+    package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         eventLoop.execute { unsafe job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }

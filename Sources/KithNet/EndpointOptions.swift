@@ -93,6 +93,15 @@ extension Endpoint {
         /// Streams in the background (``QUICStream/isInBackground()``) do not keep it open.
         package var idleClosing: Duration?
 
+        /// The thread it runs on, when it is not to have one of its own.
+        package var loop: EndpointLoop?
+        /// Indicates whether it follows the local network by itself; else ``Endpoint/networkChanged()`` tells it.
+        package var watchesNetwork = true
+        /// Indicates whether a peer's machine is asked whether its port is still open: see `PortWatch`.
+        package var asksMachines = true
+        /// Takes every connection that is established, on the event loop, in place of ``Endpoint/established``.
+        package var onConnection: (@Sendable (Connection) -> Void)?
+
         /// Changes the engine's configuration beyond these options, for tests.
         package var adjust: (@Sendable (inout QUICConfiguration) -> Void)?
 

@@ -129,9 +129,11 @@ private final class ConnectionLink: PeerLink {
     func status() async -> LinkStatus? {
         let statistics = await connection.statistics()
         func url(of relay: UInt32) -> String { reach?.url(of: relay) ?? "relay \(relay)" }
+        let number = statistics.paths.first { $0.isActive }?.relay
         var status = LinkStatus(
             address: statistics.remoteAddress, roundTrip: statistics.roundTrip, quiet: statistics.quiet,
-            statistics: statistics, relay: statistics.paths.first { $0.isActive }?.relay.map(url))
+            statistics: statistics, relay: number.map(url),
+            relayCarrier: number.flatMap { reach?.carrier(of: $0)?.rawValue })
         status.paths = statistics.paths.filter(\.isValidated).compactMap { path in
             let roundTrip = path.isActive ? statistics.roundTrip : path.roundTrip
             guard let place = path.relay.map(url) ?? path.remoteAddress?.description else { return nil }

@@ -17,13 +17,16 @@ public struct LinkStatus: Hashable, Sendable {
     public var relay: String?
     /// The ways that are held, the one in use first.
     public var paths: [Devices.HeldPath] = []
+    /// The transport to that relay, `quic` or `tcp`.
+    public var relayCarrier: String?
 
     /// Makes a status.
     public init(
         address: NetworkAddress?, roundTrip: Duration, quiet: Duration, statistics: ConnectionStatistics? = nil,
-        relay: String? = nil
+        relay: String? = nil, relayCarrier: String? = nil
     ) {
         self.relay = relay
+        self.relayCarrier = relayCarrier
         self.statistics = statistics
         self.address = address
         self.roundTrip = roundTrip

@@ -19,6 +19,48 @@ enum FuzzedRelay {
             conclude(frame, sender)
         }
         queue(message)
+        stream(message, sender)
+        datagram(message, sender)
+    }
+
+    /// The stream of a link by QUIC: in pieces it reads as it does whole.
+    private static func stream(_ bytes: [UInt8], _ sender: RelayFrame.Sender) {
+        var (whole, pieces) = (RelayStreamReader(from: sender), RelayStreamReader(from: sender))
+        let all = try? whole.receive(bytes)
+        var some: [RelayStreamMessage]? = []
+        for byte in bytes where some != nil { some = (try? pieces.receive([byte])).map { (some ?? []) + $0 } }
+        precondition(all == some, "Pieces read as the whole does")
+        for message in all ?? [] {
+            if case .frame(.denied(let reason)) = message, reason.utf8.count > RelayFrame.maxText { continue }
+            let written = message.bytes
+            precondition(written.count <= RelayStreamMessage.maxLength + 2, "A message is bounded")
+        }
+    }
+
+    /// The datagram of a link by QUIC: what is read is what frames say, and a batch is cut into its datagrams.
+    private static func datagram(_ bytes: [UInt8], _ sender: RelayFrame.Sender) {
+        guard let header = try? RelayedHeader(bytes, from: sender) else { return }
+        let (device, datagrams): (DeviceID, RelayedDatagrams)
+        switch try? RelayFrame(bytes, version: .v2, from: sender) {
+        case .send(let to, let contents), .received(let to, let contents): (device, datagrams) = (to, contents)
+        default: preconditionFailure("Both read the same frames")
+        }
+        precondition(header.device == device, "The frame says the same device")
+        precondition(header.segmentSize == datagrams.segmentSize.map(Int.init), "The frame says the same size")
+        precondition(Array(bytes[header.start...]) == datagrams.contents, "Nothing is lost")
+        var segments = RelayedSegments(
+            bytes, from: header.start, segmentSize: header.segmentSize, device: device, sender: sender)
+        var contents: [UInt8] = []
+        while let frame = segments.next() {
+            guard let one = try? RelayedHeader(frame, from: sender) else { preconditionFailure("A cut frame is one") }
+            precondition(one.device == device && one.segmentSize == nil, "A cut frame is single")
+            contents += frame[one.start...]
+        }
+        precondition(contents == datagrams.contents, "A batch is cut into all of it")
+        guard sender == .client else { return }
+        var turned = bytes
+        RelayedHeader.turn(&turned, toFrameFrom: device)
+        precondition((try? RelayedHeader(turned, from: .relay))?.device == device, "What is turned can be read")
     }
 
     /// A handshake that starts with anything.
@@ -71,6 +113,9 @@ enum FuzzedRelay {
         var all: [[UInt8]] = [
             [3, 3, 0xFF, 0xFF, 0x7F], [3, 3, 0xFF, 0xFF, 0xFF], [0] + [UInt8](repeating: 0xFF, count: 8),
         ]
+        let hello = RelayStreamMessage.hello(token: "t").bytes
+        all += [[0] + hello, [0] + hello + RelayStreamMessage.frame(client[1]).bytes, [0, 0, 0], [0, 0xFF, 0xFF, 14]]
+        all += [[2] + RelayStreamMessage.frame(.confirmed).bytes + RelayStreamMessage.frame(.gone(key.id)).bytes]
         for frame in client.map(\.bytes) { all += [[0] + frame, [1] + frame] }
         for frame in relay.map(\.bytes) { all += [[2] + frame, [3] + frame] }
         return all

@@ -18,7 +18,7 @@ import Testing
         do {
             try await eventually { running.soFar.contains("}") || !running.process.isRunning }
             let said = try JSONDecoder().decode(Announcement.self, from: Data(running.soFar.utf8))
-            #expect(said.isOpen == options.isEmpty)
+            #expect(said.isOpen == !options.contains("--token"))
             try await body(said.url)
             running.process.terminate()
             #expect(try await running.outcome(seconds: 30).status == 0)
@@ -123,7 +123,9 @@ import Testing
                 #expect(try await phone.expect("path") == "all devices  auto\n")
                 #expect(try await phone.expect("path", "lap", "relay") == "laptop  relay\n")
                 try await phone.expect("ping", "laptop", "--count", "1")
-                #expect(try await phone.expect("devices").contains("  relay "))
+                #expect(try await phone.expect("devices").contains("  relay QUIC "))
+                #expect(try await phone.expect("devices", "--json").contains("\"relayCarrier\""))
+                #expect(try await phone.expect("devices", "laptop").contains("relay \(url) by QUIC ("))
                 // Kept over a restart.
                 try await phone.expect("down")
                 try await phone.up("--no-discovery", "--no-port-mapping")
@@ -225,7 +227,7 @@ import Testing
         struct Line: Decodable { var port: UInt16? }
         let laptop = try Machine("laptop")
         do {
-            try await withRelay { url in
+            try await withRelay("--listen-quic", "none") { url in
                 let arguments = ["proxy", String(url.dropFirst("http://".count)), "who:s3cr3t"]
                 try await PythonPeer.run("hostile_network.py", arguments) { peer in
                     let proxy = "127.0.0.1:\(try #require(try await peer.next(Line.self).port))"
@@ -315,5 +317,68 @@ import Testing
         running.process.terminate()
         #expect(try await running.outcome(seconds: 30).status == 0)
         await machine.remove()
+    }
+
+    private struct OwnRelay: Decodable {
+        var url: String
+        var urlWithoutKey: String?
+        var key: String?
+        var quicAddress: String?
+    }
+
+    /// What a relay says when it is up, while `body` runs.
+    private func runRelay(
+        _ machine: Machine, _ options: String..., body: (OwnRelay) async throws -> Void = { _ in }
+    ) async throws -> OwnRelay {
+        let running = try machine.start(["relay", "--listen", "127.0.0.1:0", "--stun", "none", "--json"] + options)
+        defer { running.process.terminate() }
+        try await eventually { running.soFar.contains("}") || !running.process.isRunning }
+        let said = try JSONDecoder().decode(OwnRelay.self, from: Data(running.soFar.utf8))
+        try await body(said)
+        running.process.terminate()
+        #expect(try await running.outcome(seconds: 30).status == 0)
+        return said
+    }
+
+    @Test func `a relay is known by a key of its own, and reached by QUIC or TCP`() async throws {
+        let (machine, laptop) = (try Machine("relay"), try Machine("laptop"))
+        do {
+            let first = try await runRelay(machine, "--self-signed") { relay in
+                try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", relay.url)
+                try await eventually { try await network(laptop).contains("relay \(relay.url): Connected by QUIC") }
+                #expect(try await laptop.expect("doctor", "--network", "--json").contains("\"carrier\":\"quic\""))
+                try await laptop.expect("down")
+            }
+            #expect(try first.url.hasPrefix("https://127.0.0.1:") && first.url.hasSuffix("#\(#require(first.key))"))
+            #expect(first.urlWithoutKey == nil && first.quicAddress?.hasPrefix("127.0.0.1:") == true)
+            let file = machine.data + "/relay/key"
+            let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
+            #expect(mode == 0o600)
+            // The same key by whatever carrier; without QUIC it is TLS that it proves.
+            let second = try await runRelay(machine, "--self-signed", "--listen-quic", "none") { relay in
+                #expect(relay.key == first.key && relay.quicAddress == nil)
+                try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", relay.url)
+                try await eventually { try await network(laptop).contains("relay \(relay.url): Connected by TCP") }
+                try await laptop.expect("down")
+            }
+            #expect(second.url != first.url)
+            let plain = try await runRelay(machine, "--plain")
+            #expect(plain.key == first.key && plain.urlWithoutKey.map { plain.url.hasPrefix($0 + "#") } == true)
+            let without = try await runRelay(machine, "--plain", "--listen-quic", "none")
+            #expect(without.key == nil && !without.url.contains("#"))
+            // A key that others may read is not used, nor is a damaged one.
+            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+            let open = try await machine.kith(["relay", "--self-signed", "--listen", "127.0.0.1:0"])
+            #expect(open.status != 0 && open.error.contains("relay/key"), "\(open)")
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
+            try Data("00ff\n".utf8).write(to: URL(filePath: file))
+            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file)
+            let damaged = try await machine.kith(["relay", "--self-signed", "--listen", "127.0.0.1:0"])
+            #expect(damaged.status != 0 && damaged.error.contains("is damaged"), "\(damaged)")
+        } catch {
+            for machine in [machine, laptop] { await machine.remove() }
+            throw error
+        }
+        for machine in [machine, laptop] { await machine.remove() }
     }
 }

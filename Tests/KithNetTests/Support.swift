@@ -182,18 +182,20 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` and
 
     private init(server: SocketAddress) { self.server = server }
 
-    /// Runs `body` with a cable to `server`, an IPv4 loopback port; given a port, in the place of the server.
+    /// Runs `body` with a cable to `server`, an IPv4 loopback port; given a port, in the place of the server, and given an
+    /// address, there.
     static func to(
-        _ server: NetworkAddress, port: UInt16 = 0, _ body: (Cable, NetworkAddress) async throws -> Void
+        _ server: NetworkAddress, port: UInt16 = 0, at address: NetworkAddress? = nil,
+        _ body: (Cable, NetworkAddress) async throws -> Void
     ) async throws {
         let cable = Cable(server: try SocketAddress(ipAddress: server.ipv4Text, port: Int(server.port)))
-        let place = port == 0 ? .ownLoopback() : server
+        let place = address ?? (port == 0 ? .ownLoopback() : server)
         let channel = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 65_536))
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(cable) }
             }
-            .bind(host: place.ipv4Text, port: Int(port)).get()
+            .bind(host: place.ipv4Text, port: Int(address?.port ?? port)).get()
         let address = NetworkAddress(ip: place.ip, port: UInt16(channel.localAddress?.port ?? 0)) ?? place
         cable.channel = channel
         do {
@@ -222,6 +224,9 @@ final class Cable: ChannelInboundHandler, @unchecked Sendable {  // `client` and
 
     /// From now on what the server sends waits.
     func hold() { held.withLock { $0 = $0 ?? [] } }
+
+    /// The number of datagrams of the server that wait.
+    var heldCount: Int { held.withLock { $0?.count ?? 0 } }
 
     /// What waits arrives now, and what the client sends is dropped from now on if `deafens`.
     func release(deafens: Bool) {

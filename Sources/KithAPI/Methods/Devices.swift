@@ -14,6 +14,8 @@ public enum Devices {
         /// The other end's address on that connection, or the URL of the relay it goes through; `nil` while there is
         /// none.
         public var path: String?
+        /// The transport to the relay it goes through, `quic` or `tcp`; `nil` without one.
+        public var relayCarrier: String?
         /// The smoothed round-trip time of the connection, in milliseconds.
         public var roundTripMilliseconds: Double?
         /// The ways to it that are held now, the one in use first: as a rule a direct one and the relay; `nil` while there

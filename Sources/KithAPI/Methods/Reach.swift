@@ -26,6 +26,8 @@ public enum Reach {
         public var remedy: String?
         /// The facts, with the step `network`.
         public var network: Network?
+        /// The transport to the relay that was examined, `quic` or `tcp`; `nil` without one.
+        public var carrier: String?
 
         /// Makes a step.
         public init(

@@ -65,6 +65,8 @@ extension UpCommand {
         options.identity = try device.relayKey
         options.decide = { [weak device] in device?.relayAccess(of: $0) ?? .deny("this device is going") }
         options.loops = 1
+        // At the port of the URL, as TCP.
+        (options.quicAddress, options.quicKey) = (plan.listen, options.identity)
         // It is a part of the device, which needs descriptors, too.
         (options.limits.sockets, options.limits.allSockets, options.limits.halfOpen) = (64, 1_024, 128)
         if relaySTUN != "none" {
@@ -75,7 +77,7 @@ extension UpCommand {
         let server = try await RelayServer.open(options, logger: globals.logger)
         if RelayPlace(host: plan.host, port: plan.port).isLocal, !globals.json {
             note(
-                "Devices on other networks do not reach a relay at \(plan.host). Have the router pass TCP port \(plan.port) and UDP port 3478 on to this machine, and say the address outside: --relay-address HOST:PORT."
+                "Devices on other networks do not reach a relay at \(plan.host). Have the router pass TCP and UDP port \(plan.port) and UDP port 3478 on to this machine, and say the address outside: --relay-address HOST:PORT."
             )
         }
         return server

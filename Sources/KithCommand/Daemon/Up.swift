@@ -123,7 +123,7 @@ struct UpCommand: AsyncParsableCommand {
     @Flag(
         name: .customLong("relay"),
         help:
-            "Run a relay in this process, for this device and those it is paired with: on a machine that all of them reach, at TCP port 3340 and UDP port 3478."
+            "Run a relay in this process, for this device and those it is paired with: on a machine that all of them reach, at TCP and UDP port 3340, and UDP port 3478."
     )
     var hostsRelay = false
 

@@ -38,13 +38,14 @@ struct DeviceText {
     /// The way to it while it is online, and the round trip.
     private var path: String {
         guard device.isOnline, let path = device.path else { return "" }
-        return [pathKind, printable(path), roundTrip.map { "(\($0))" }].compactMap(\.self).joined(separator: " ")
+        return [pathKind, printable(path), carrier.map { "by \($0)" }, roundTrip.map { "(\($0))" }]
+            .compactMap(\.self).joined(separator: " ")
     }
 
     /// The same without its address.
     private var shortPath: String {
         guard device.isOnline, device.path != nil else { return "" }
-        return [pathKind, roundTrip].compactMap(\.self).joined(separator: " ")
+        return [pathKind, carrier, roundTrip].compactMap(\.self).joined(separator: " ")
     }
 
     /// The other ways that are held: the relay beside a direct path, as a rule.
@@ -62,6 +63,9 @@ struct DeviceText {
         guard let path = device.path, let address = NetworkAddress(path) else { return "relay" }
         return address.isPrivate || address.isLoopback || address.isLinkLocal ? "lan" : "direct"
     }
+
+    /// The transport to the relay it goes through.
+    private var carrier: String? { device.relayCarrier.map { printable($0).uppercased() } }
 
     private var roundTrip: String? { device.roundTripMilliseconds.map { Self.milliseconds($0) } }
 

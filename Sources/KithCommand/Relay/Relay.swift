@@ -27,6 +27,7 @@ struct RelayCommand: AsyncParsableCommand {
               kith relay --domain relay.example.org --token @token       for whoever knows the token in that file
               kith relay --domain 203.0.113.5 --agree-to-terms           a server without a name
               kith relay --cert chain.pem --key key.pem                  a certificate you already have
+              kith relay --self-signed                                   by its own key, for Kith's devices only
               kith relay --plain --listen 127.0.0.1:3340                 for a LAN, a web server in front, or a test
 
             With --domain it asks Let's Encrypt for a certificate, and for a newer one when two thirds of its time are
@@ -39,6 +40,12 @@ struct RelayCommand: AsyncParsableCommand {
 
             Without it TCP port 443 is enough (80 with --plain), and UDP ports 3478 (STUN) and 7842 (the same over
             QUIC), at which devices learn from where they are seen.
+
+            Kith's devices come by QUIC where UDP gets through: let UDP port 443 in as well (or the port of --listen).
+            No lost packet holds up the others there, and a device that changes its network stays connected. The relay
+            proves itself by a key of its own, which it makes at the first start and keeps in the folder relay of
+            --data, and which stands in its URL after the #. iroh's endpoints, and whoever is given the URL without it,
+            come by TCP. Where UDP port 443 is taken it is 7842, at which devices look, too.
 
             --allow lets in devices by their DeviceID, and --guests whoever wants to talk to one of those.
             It prints the URL that devices are given. Without --token and --allow everybody may use it. SIGTERM and
@@ -75,6 +82,18 @@ struct RelayCommand: AsyncParsableCommand {
             valueName: "address"),
         transform: RelayCommand.address)
     var listen: NetworkAddress?
+
+    @Option(
+        name: .customLong("listen-quic"),
+        help: ArgumentHelp(
+            "The UDP address at which devices come by QUIC, or none. Default: the address and the port of --listen.",
+            valueName: "address"))
+    var listenQUIC: String?
+
+    @Flag(
+        name: .customLong("self-signed"),
+        help: "Prove itself by its own key instead of a certificate: for Kith's devices, by the URL that is printed.")
+    var isSelfSigned = false
 
     @Option(
         name: .customLong("domain"),
@@ -127,7 +146,9 @@ struct RelayCommand: AsyncParsableCommand {
     /// True for plain TCP.
     ///
     /// Beside a certificate `--plain` is about colours.
-    private var withoutTLS: Bool { noTLS || (globals.plain && cert == nil && key == nil && domains.isEmpty) }
+    private var withoutTLS: Bool {
+        noTLS || (globals.plain && cert == nil && key == nil && domains.isEmpty && !isSelfSigned)
+    }
 
     @Option(
         name: .customLong("token"),
@@ -270,6 +291,10 @@ struct RelayCommand: AsyncParsableCommand {
         guard etcd.endpoints != nil || (publicURL == nil && region == nil) else {
             throw ValidationError("--public-url and --region are told etcd: they go with --etcd.")
         }
+        if let listenQUIC, listenQUIC != "none" { _ = try Self.address(listenQUIC) }
+        if isSelfSigned, !domains.isEmpty || cert != nil || key != nil || noTLS {
+            throw ValidationError("Choose: --domain, --cert and --key, --self-signed, or --plain.")
+        }
         if !domains.isEmpty {
             guard cert == nil, key == nil, !noTLS else {
                 throw ValidationError("Choose: --domain, --cert and --key, or --plain.")
@@ -284,11 +309,11 @@ struct RelayCommand: AsyncParsableCommand {
             }
             if noTLS {
                 guard cert == nil, key == nil else { throw ValidationError("Choose: --cert and --key, or --plain.") }
-            } else if !withoutTLS {
+            } else if !withoutTLS, !isSelfSigned {
                 guard cert != nil, key != nil else {
                     throw ValidationError(
-                        "Give --domain and this machine's name, or --cert and --key (PEM files), or --plain for a LAN. "
-                            + "`kith relay --help` shows how.")
+                        "Give --domain and this machine's name, or --cert and --key (PEM files), or --self-signed for Kith's devices, or "
+                            + "--plain for a LAN. `kith relay --help` shows how.")
                 }
             }
         }
@@ -394,6 +419,15 @@ struct RelayCommand: AsyncParsableCommand {
         Self.noteSTUNPort(options.stunAddress)
         options.discoveryAddress = try discoveryAddress(beside: options.address)
         if let cert, let key { options.certificate = (cert, key) }
+        if listenQUIC != "none" {
+            options.quicAddress = try listenQUIC.map(Self.address) ?? options.address
+            options.requiresQUIC = listenQUIC != nil
+        }
+        if options.quicAddress != nil || isSelfSigned {
+            let key = try ownKey()
+            if options.quicAddress != nil { options.quicKey = key }
+            if isSelfSigned { options.identity = key }
+        }
         if !domains.isEmpty {
             options.awaitsCertificate = true
             options.httpAddress = try httpListen ?? Self.address("80")
@@ -405,6 +439,12 @@ struct RelayCommand: AsyncParsableCommand {
         options.rate = rate
         if let perAddress { options.limits.sockets = perAddress }
         return options
+    }
+
+    /// The relay's own key, made at the first start.
+    private func ownKey() throws -> DeviceKey {
+        try DataDirectory.prepare(globals.directory)
+        return try RelayKeyFile.key(in: "\(globals.directory)/relay")
     }
 
     /// A token, or the first line of a file of them: command lines are seen by everybody on a machine.
@@ -430,16 +470,17 @@ struct RelayCommand: AsyncParsableCommand {
         return text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
     }
 
-    /// The URL that devices are given.
-    private func url(_ server: RelayServer) -> String {
+    /// The URL that devices are given; `nil` when this machine has no name that could stand in one.
+    private func url(_ server: RelayServer) -> RelayAddress? {
         let name = name ?? domains.first?.value
         var host = name ?? ProcessInfo.processInfo.hostName
         if name == nil, !server.address.isUnspecified {
             host = String(server.address.description.prefix { $0 != "]" }.drop { $0 == "[" })
             if !server.address.isIPv6 { host = String(host.prefix { $0 != ":" }) }
         }
-        let address = RelayAddress(host: host, port: server.address.port, isSecure: !withoutTLS)
-        return address?.description ?? "\(withoutTLS ? "http" : "https")://\(host):\(server.address.port)"
+        return RelayAddress(
+            host: host, port: server.address.port, isSecure: !withoutTLS, key: server.quicKey ?? server.key,
+            isCertified: !isSelfSigned)
     }
 
     /// A log that says also without --verbose when etcd is away.
@@ -460,24 +501,34 @@ struct RelayCommand: AsyncParsableCommand {
 
     private func announce(_ server: RelayServer, _ certificate: RelayCertificate?) {
         let isOpen = tokens.isEmpty && allowed.isEmpty
+        let address = url(server)
+        let url = address?.description ?? "\(withoutTLS ? "http" : "https")://HOST:\(server.address.port)"
+        let otherURL = isSelfSigned || address?.key == nil ? nil : address?.withoutKey.description
         if globals.json {
             struct Announcement: Encodable {
                 var url: String
+                var urlWithoutKey: String?
+                var key: String?
                 var address: String
+                var quicAddress: String?
                 var isOpen: Bool
                 var allowed: Int
                 var tokens: Int
                 var certificateUntil: String?
             }
             let announcement = Announcement(
-                url: url(server), address: server.address.description, isOpen: isOpen, allowed: allowed.count,
+                url: url, urlWithoutKey: otherURL, key: (server.quicKey ?? server.key)?.description,
+                address: server.address.description, quicAddress: server.quicAddress?.description, isOpen: isOpen,
+                allowed: allowed.count,
                 tokens: tokens.count, certificateUntil: certificate.map { Self.date($0.notAfter) })
             if let text = try? jsonText(announcement) { printLine(text) }  // strings and numbers are always JSON
             return
         }
         printLine("\(styled("The relay", .bold)) is up\(isatty(STDOUT_FILENO) == 1 ? "; Ctrl-C stops it" : "")")
-        printLine("  URL        \(url(server))")
+        printLine("  URL        \(url)")
+        if let otherURL { printLine("  for iroh   \(otherURL)") }
         printLine("  listens on \(server.address)")
+        printLine("  QUIC       \(server.quicAddress.map { "UDP \($0)" } ?? "none: devices come by TCP alone")")
         if let http = server.httpAddress { printLine("  port 80    \(http), for the certificate authority") }
         if let certificate { printLine("  valid to   \(Self.date(certificate.notAfter)), renewed before") }
         if let stun = server.stunAddress { printLine("  STUN       \(stun)") }

@@ -46,6 +46,8 @@ extension DeviceReach {
         var settings = RelayClient.Options(address)
         settings.token = token(for: address)
         (settings.keepAlive, settings.longestPause) = (options.times.relayPings, options.times.longestPause)
+        // NATs forget UDP within half a minute, TCP within hours.
+        if options.times == .saving { settings.usesQUIC = false }
         settings.trustedCertificates = options.trustedCertificates
         if let hosted = options.hosted, hosted.relay == address { settings.connectsTo = hosted.address }
         settings.proxy = options.proxy

@@ -52,6 +52,8 @@ package actor DeviceReach {
         package var number: UInt32
         /// The state of the connection.
         package var state: RelayClient.State
+        /// The transport of the connection, while there is one.
+        package var carrier: RelayCarrier?
         /// Indicates whether this device may be found there; else it only leads to others.
         package var isOwn: Bool
         /// The way to it: a proxy's, or none but the network's.
@@ -384,6 +386,11 @@ package actor DeviceReach {
         status.relays.first { $0.number == number }?.address.description
     }
 
+    /// The transport to the relay of a link.
+    package nonisolated func carrier(of number: UInt32) -> RelayCarrier? {
+        status.relays.first { $0.number == number }?.carrier
+    }
+
     /// Has this device be found at those relays, unless it has some of its own.
     package func adopt(_ relays: [RelayAddress]) {
         let hosted = [options.hosted?.relay].compactMap(\.self)
@@ -617,7 +624,8 @@ package actor DeviceReach {
             home: choice.home, standby: choice.standby,
             relays: relays.map {
                 RelayInUse(
-                    address: $0, number: $1.link.number, state: $1.state, isOwn: mine.contains($0),
+                    address: $0, number: $1.link.number, state: $1.state, carrier: $1.link.client.carrier,
+                    isOwn: mine.contains($0),
                     route: options.hosted?.relay == $0 ? .direct : options.proxy?.route(to: $0) ?? .direct)
             }
             .sorted { $0.number < $1.number },

@@ -15,8 +15,11 @@ import Synchronization
 ///
 /// A relay that refuses this device is not asked again until ``connect()``: the state is `denied`, with its reason.
 /// A proxy that refuses the password is asked again after ten minutes, as every time may count against its account.
-/// Everything but ``send(_:segmentSize:to:)`` is done on one event loop; so are the calls of `onEvent`, which must not
-/// wait.
+/// A relay whose key is known is dialed by QUIC (``RelayQUIC``) at once, and 250 ms later by a WebSocket, too. The first
+/// that is let in is used, and the other given up; where that is the WebSocket, QUIC is tried again each minute and
+/// whenever the network changes, and takes over without a gap once it is let in.
+///
+/// States and datagrams come by `onEvent`, from event loops; it must not wait.
 package final class RelayClient: Sendable {
     /// The state of the connection.
     package enum State: Hashable, Sendable {
@@ -76,6 +79,12 @@ package final class RelayClient: Sendable {
         package var portalPort: UInt16
         /// The shortest time between two such questions.
         package var portalCheckInterval = Duration.seconds(30)
+        /// Indicates whether a relay whose key is known is dialed by QUIC.
+        package var usesQUIC = true
+        /// The time by which QUIC is ahead of the WebSocket.
+        package var headStart = Duration.milliseconds(250)
+        /// The time between two attempts by QUIC while the WebSocket is in use.
+        package var probeInterval = Duration.seconds(60)
         /// The bounds of what waits to be sent.
         package var queue = SendQueueLimits()
 
@@ -86,26 +95,25 @@ package final class RelayClient: Sendable {
             portalPort = address.isSecure ? 80 : address.port
         }
 
+        /// The key by which the relay proves itself in QUIC; `nil` when it is not dialed so, as proxies pass TCP only.
+        var quicKey: DeviceID? { usesQUIC && route == .direct ? address.key : nil }
+
         /// The way to the relay.
         var route: ProxySettings.Route { connectsTo == nil ? proxy?.route(to: address) ?? .direct : .direct }
     }
 
-    private struct Outbox {
-        var queue: FairSendQueue<ByteBuffer>
-        var isScheduled = false
-        var state = State.idle
-    }
-
     /// The relay.
     package let address: RelayAddress
-    private let eventLoop: any EventLoop
-    private let outbox: Mutex<Outbox>
-    private let driver: NIOLoopBoundBox<RelayClientDriver?>
+    let eventLoop: any EventLoop
+    private let outbox: RelayOutbox
+    let driver: NIOLoopBoundBox<RelayClientDriver?>
 
     /// The state now.
-    package var state: State { outbox.withLock { $0.state } }
-    /// The number of datagrams that were dropped because they waited too long, or were too many.
-    package var dropped: UInt64 { outbox.withLock { $0.queue.dropped } }
+    package var state: State { outbox.state }
+    /// The transport of the connection; `nil` while there is none.
+    package var carrier: RelayCarrier? { outbox.carrier }
+    /// The number of datagrams that were dropped because they waited too long, were too many, or too long for the path.
+    package var dropped: UInt64 { outbox.dropped }
 
     /// Makes a client that proves `key`; it does nothing until ``connect()``.
     package init(
@@ -113,11 +121,11 @@ package final class RelayClient: Sendable {
     ) {
         address = options.address
         self.eventLoop = eventLoop
-        outbox = Mutex(Outbox(queue: FairSendQueue(limits: options.queue)))
+        outbox = RelayOutbox(limits: options.queue)
         driver = NIOLoopBoundBox.makeBoxSendingValue(nil, as: RelayClientDriver?.self, eventLoop: eventLoop)
-        eventLoop.execute {
+        eventLoop.execute { [outbox] in
             self.driver.value = RelayClientDriver(
-                key: key, options: options, client: self, onEvent: onEvent, on: eventLoop)
+                key: key, options: options, outbox: outbox, onEvent: onEvent, on: eventLoop)
         }
     }
 
@@ -157,45 +165,11 @@ package final class RelayClient: Sendable {
         guard !datagrams.isEmpty, datagrams.count <= RelayedDatagrams.maxLength, segmentSize > 0 else { return }
         let size = segmentSize < datagrams.count ? UInt16(exactly: segmentSize) : nil
         guard size != nil || segmentSize >= datagrams.count else { return }
-        let frame = ByteBuffer(bytes: RelayFrame.send(to: device, RelayedDatagrams(datagrams, segmentSize: size)).bytes)
-        let now = ContinuousClock.now
-        let isFirst = outbox.withLock { outbox in
-            guard case .connected = outbox.state else { return false }
-            outbox.queue.append(frame, size: frame.readableBytes, from: device, at: now)
-            defer { outbox.isScheduled = true }
-            return !outbox.isScheduled
-        }
-        if isFirst { perform { $0.pump() } }
-    }
-
-    // MARK: - For the driver
-
-    /// Notes the state; true when it is another.
-    func changed(to state: State) -> Bool {
-        outbox.withLock { outbox in
-            guard outbox.state != state else { return false }
-            outbox.state = state
-            if case .connected = state { return true }
-            outbox.queue.removeAll()
-            outbox.isScheduled = false
-            return true
+        let run = OutgoingDatagramRun(device: device, datagrams: datagrams, segmentSize: size)
+        switch outbox.append(run, at: .now) {
+        case .nothing: break
+        case .driver: perform { $0.pump() }
+        case .link(let connection): connection.wake()
         }
     }
-
-    /// Takes what is sent next, about `limit` bytes of frames.
-    func next(_ limit: Int, at now: ContinuousClock.Instant) -> [ByteBuffer] {
-        outbox.withLock { outbox in
-            var (frames, bytes) = ([ByteBuffer](), 0)
-            while bytes < limit, let frame = outbox.queue.next(at: now) {
-                bytes += frame.readableBytes
-                frames.append(frame)
-            }
-            // From now on the driver has to be woken again; while the socket takes nothing it wakes itself.
-            if frames.isEmpty { outbox.isScheduled = false }
-            return frames
-        }
-    }
-
-    /// The socket takes nothing: the driver comes back by itself when it does.
-    func isFull() { outbox.withLock { $0.isScheduled = true } }
 }

@@ -12,10 +12,10 @@ final class RelayClientDriver {
     private let key: DeviceKey
     private let options: RelayClient.Options
     private let eventLoop: any EventLoop
-    private unowned let client: RelayClient
+    private let outbox: RelayOutbox
     private let onEvent: @Sendable (RelayClient.Event) -> Void
 
-    /// The link that is being opened, or is open.
+    /// The WebSocket that is being opened, or is open.
     private struct Link {
         let channel: any Channel
         var version = RelayVersion.v2
@@ -23,9 +23,23 @@ final class RelayClientDriver {
         var isOpen = false
     }
 
-    /// Counts attempts: what an earlier one still says is not heard.
+    /// Counts attempts by WebSocket: what an earlier one still says is not heard.
     private(set) var attempt = 0
     private var link: Link?
+    /// Counts attempts by whatever carrier.
+    private var round = 0
+    /// The link by QUIC that is being opened, or is open.
+    private var quic: RelayQUICLink?
+    private var isQUICOpen = false
+    private(set) var dialer: RelayQUICDialer?
+    /// The time until the WebSocket is opened beside QUIC.
+    private var headStart: Scheduled<Void>?
+    /// The next attempt by QUIC while the WebSocket is in use.
+    private var probing: Scheduled<Void>?
+    /// How the WebSocket failed while QUIC is still being opened.
+    private var failure: Failure?
+    /// Indicates whether it is being found out whether a silent link by QUIC lives.
+    private var isDoubtful = false
     private var keepAlive: RelayKeepAlive?
     /// The silence that links bear here.
     private var pace: RelayPace?
@@ -45,6 +59,15 @@ final class RelayClientDriver {
     private var lastPortalCheck: ContinuousClock.Instant?
     private var random = SystemRandomNumberGenerator()
 
+    /// How an attempt by WebSocket failed.
+    private struct Failure {
+        var reason: String
+        var pause: Duration?
+        var portal: CaptivePortal?
+    }
+
+    /// The time between two looks at the round trip of a link by QUIC.
+    private static let measuringInterval = TimeAmount.seconds(15)
     /// The longest pause while a relay that said it restarts is not there yet.
     private static let restartPause = Duration.milliseconds(250)
     /// The longest pause while a captive portal answers: somebody is about to sign in there.
@@ -59,27 +82,27 @@ final class RelayClientDriver {
     private static let batch = 16 << 10
 
     init(
-        key: DeviceKey, options: RelayClient.Options, client: RelayClient,
+        key: DeviceKey, options: RelayClient.Options, outbox: RelayOutbox,
         onEvent: @escaping @Sendable (RelayClient.Event) -> Void, on eventLoop: any EventLoop
     ) {
-        (self.key, self.options, self.client, self.onEvent, self.eventLoop) = (key, options, client, onEvent, eventLoop)
+        (self.key, self.options, self.outbox, self.onEvent, self.eventLoop) = (key, options, outbox, onEvent, eventLoop)
         backoff = RelayBackoff(longest: options.longestPause)
     }
 
     private func become(_ state: RelayClient.State) {
-        if client.changed(to: state) { onEvent(.state(state)) }
+        if outbox.changed(to: state) { onEvent(.state(state)) }
     }
 
     /// Becomes what it already may be: whoever waits for the end of an attempt hears of each.
     private func repeatedly(_ state: RelayClient.State) {
-        _ = client.changed(to: state)
+        _ = outbox.changed(to: state)
         onEvent(.state(state))
     }
 
     // MARK: - Asked for
 
     func connect() {
-        switch client.state {
+        switch outbox.state {
         case .idle, .denied: open()
         case .connecting, .connected, .restarting, .waiting, .captive, .closed: break
         }
@@ -87,14 +110,18 @@ final class RelayClientDriver {
 
     func networkChanged(isElsewhere: Bool) {
         if isElsewhere { pace = nil }
-        switch client.state {
+        switch outbox.state {
         case .waiting, .captive, .restarting:
-            if let signInPause, .now < signInPause { return repeatedly(client.state) }
+            if let signInPause, .now < signInPause { return repeatedly(outbox.state) }
             // A new attempt is under way already.
             guard timer != nil || deadline == nil else { return }
             backoff.reset()
             open()
         case .connected:
+            if isQUICOpen {
+                dialer?.networkChanged()
+                return
+            }
             // Nothing comes back to an address that this device does not have any more.
             if let local = link?.channel.localAddress.flatMap({ NetworkAddress($0) }), !local.isLoopback,
                 !LocalAddresses.interfaceAddresses().contains(where: { $0.hasSameIP(as: local) })
@@ -105,6 +132,7 @@ final class RelayClientDriver {
             if isElsewhere { keepAlive?.networkChanged() }
             keepAlive?.check()
             tick()
+            probeQUIC()
         case .idle, .connecting, .denied, .closed: break
         }
     }
@@ -112,19 +140,35 @@ final class RelayClientDriver {
     func close() {
         isClosed = true
         end()
+        if let dialer { Task(name: "kith relay by quic") { await dialer.close() } }
+        dialer = nil
         become(.closed)
     }
 
-    /// Ends the attempt or the link that is there.
+    /// Ends the attempts and the link that are there.
     private func end() {
+        round += 1
+        deadline?.cancel()
+        deadline = nil
+        endWebSocket()
+        endQUIC()
+    }
+
+    private func endWebSocket() {
         attempt += 1
         timer?.cancel()
-        deadline?.cancel()
+        headStart?.cancel()
+        probing?.cancel()
         keepAlive?.ended()
         pace = keepAlive?.pace ?? pace
-        (timer, deadline, keepAlive, pendingProxy) = (nil, nil, nil, nil)
+        (timer, headStart, probing, keepAlive, pendingProxy) = (nil, nil, nil, nil, nil)
         link?.channel.close(promise: nil)
         link = nil
+    }
+
+    private func endQUIC() {
+        quic?.cancel()
+        (quic, isQUICOpen, isDoubtful) = (nil, false, false)
     }
 
     // MARK: - Opening
@@ -133,6 +177,23 @@ final class RelayClientDriver {
         end()
         guard !isClosed else { return }
         if restart == nil, portal == nil { become(.connecting) }
+        let mine = round
+        failure = nil
+        let isolated = eventLoop.assumeIsolated()
+        deadline = isolated.scheduleTask(in: TimeAmount(options.openingTime)) { [weak self] in
+            self?.failedByTime(round: mine)
+        }
+        guard options.quicKey != nil else { return openWebSocket() }
+        headStart = isolated.scheduleTask(in: TimeAmount(options.headStart)) { [weak self] in
+            guard let self, mine == round else { return }
+            openWebSocket()
+        }
+        openQUIC()
+    }
+
+    private func openWebSocket() {
+        headStart?.cancel()
+        headStart = nil
         let mine = attempt
         let place: (host: String, port: UInt16)
         switch options.route {
@@ -141,12 +202,8 @@ final class RelayClientDriver {
             pendingProxy = proxy
             place = (proxy.host, proxy.port)
         // As long as this process runs, nothing changes that.
-        case .impossible(let problem): return repeatedly(.waiting(reason: problem.description))
-        @unknown default: return repeatedly(.waiting(reason: "this device knows no way to it"))
-        }
-        let isolated = eventLoop.assumeIsolated()
-        deadline = isolated.scheduleTask(in: TimeAmount(options.openingTime)) { [weak self] in
-            self?.failedByTime(attempt: mine)
+        case .impossible(let problem): return isImpossible(problem.description)
+        @unknown default: return isImpossible("this device knows no way to it")
         }
         let tls: NIOSSLContext?
         do {
@@ -213,7 +270,7 @@ final class RelayClientDriver {
         configuration.minimumTLSVersion = .tlsv12
         configuration.applicationProtocols = ["http/1.1"]
         if let file = options.trustedCertificates { configuration.trustRoots = .file(file) }
-        if options.address.key != nil {
+        if options.address.pinnedKey != nil {
             configuration.verifySignatureAlgorithms = [.ed25519]
             // The key is compared instead of any name.
             configuration.certificateVerification = .noHostnameVerification
@@ -224,7 +281,9 @@ final class RelayClientDriver {
     private static func handler(_ context: NIOSSLContext, _ address: RelayAddress) throws -> NIOSSLClientHandler {
         let isIP = NetworkAddress(address.host.contains(":") ? "[\(address.host)]:1" : "\(address.host):1") != nil
         let name = isIP ? nil : address.host
-        guard let key = address.key else { return try NIOSSLClientHandler(context: context, serverHostname: name) }
+        guard let key = address.pinnedKey else {
+            return try NIOSSLClientHandler(context: context, serverHostname: name)
+        }
         // The key in the URL says who the relay is: no authority, and no name, has a say.
         let expected = Self.ed25519Prefix + key.bytes
         return try NIOSSLClientHandler(
@@ -279,9 +338,18 @@ final class RelayClientDriver {
         become(.denied(reason: reason))
     }
 
-    private func failedByTime(attempt mine: Int) {
+    private func isImpossible(_ reason: String) {
+        end()
+        repeatedly(.waiting(reason: reason))
+    }
+
+    private func failedByTime(round mine: Int) {
+        guard mine == round else { return }
+        endQUIC()
+        if let failure { return failed(failure) }
         failed(
-            pendingProxy.map { "the proxy \($0) did not answer in time" } ?? "it did not answer in time", attempt: mine)
+            pendingProxy.map { "the proxy \($0) did not answer in time" } ?? "it did not answer in time",
+            attempt: attempt)
     }
 
     /// A proxy refuses the name and the password, or wants some.
@@ -296,14 +364,27 @@ final class RelayClientDriver {
         failed("a captive portal answers", attempt: mine, portal: portal)
     }
 
-    /// An attempt or a link has failed: another follows, after `pause` or as the back-off says.
+    /// The WebSocket, or an attempt to open it, has failed.
     func failed(
-        _ reason: String, attempt mine: Int, pause fixed: Duration? = nil, portal found: CaptivePortal? = nil
+        _ reason: String, attempt mine: Int, pause: Duration? = nil, portal: CaptivePortal? = nil
     ) {
         guard mine == attempt, !isClosed else { return }
+        let failure = Failure(reason: reason, pause: pause, portal: portal)
+        if quic != nil, link?.isOpen != true {
+            // QUIC may yet be let in.
+            self.failure = failure
+            endWebSocket()
+        } else {
+            failed(failure)
+        }
+    }
+
+    /// Every carrier has failed: another attempt follows, after a fixed pause or as the back-off says.
+    private func failed(_ failure: Failure) {
+        let (reason, fixed) = (failure.reason, failure.pause)
         if options.route != .direct {
-            portal = found
-        } else if link?.isOpen != true {
+            portal = failure.portal
+        } else if link?.isOpen != true, !isQUICOpen {
             // What was reached before does not sit behind a portal that nobody has signed in to.
             lookForPortal(reason)
         }
@@ -317,9 +398,9 @@ final class RelayClientDriver {
             if portal != nil { pause = min(pause, Self.captivePause) }
             repeatedly(portal.map { .captive($0) } ?? .waiting(reason: reason))
         }
-        let next = attempt
+        let next = round
         timer = eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
-            guard let self, next == attempt else { return }
+            guard let self, next == round else { return }
             open()
         }
     }
@@ -341,13 +422,13 @@ final class RelayClientDriver {
     private func checked(_ found: CaptivePortal?, after reason: String) {
         // An attempt that hangs keeps this object beyond the client's end.
         guard !isClosed else { return }
-        switch client.state {
+        switch outbox.state {
         case .connecting, .waiting, .captive: portal = found
         case .idle, .connected, .restarting, .denied, .closed: return
         }
         if let found {
             become(.captive(found))
-        } else if case .captive = client.state {
+        } else if case .captive = outbox.state {
             become(.waiting(reason: reason))
         }
     }
@@ -374,10 +455,12 @@ final class RelayClientDriver {
         case .send(let proof): write(proof)
         case .begin:
             self.link?.isOpen = true
-            deadline?.cancel()
-            (restart, portal, deadline) = (nil, nil, nil)
+            opened()
+            endQUIC()
             keepAlive = RelayKeepAlive(options.keepAlive, pace: pace, at: now, using: &random)
+            outbox.use(.tcp, nil)
             become(.connected(roundTrip: nil))
+            probeLater()
             tick()
         case .refused(let reason): denied(reason)
         }
@@ -396,12 +479,16 @@ final class RelayClientDriver {
             backoff.reset()
             become(.connected(roundTrip: roundTrip))
             tick()
-        case .restarting(let reconnectIn, let tryFor):
-            let pause = min(Duration.milliseconds(reconnectIn), Self.longestRestart)
-            restart = (now + pause, now + pause + min(Duration.milliseconds(tryFor), Self.longestRestart * 2))
-            become(.restarting)
+        case .restarting(let reconnectIn, let tryFor): restarts(in: reconnectIn, tryFor: tryFor)
         case .challenge, .proof, .confirmed, .denied, .send: throw RelayHandshake.Failure.unexpected
         }
+    }
+
+    private func restarts(in reconnectIn: UInt32, tryFor: UInt32) {
+        let now = ContinuousClock.now
+        let pause = min(Duration.milliseconds(reconnectIn), Self.longestRestart)
+        restart = (now + pause, now + pause + min(Duration.milliseconds(tryFor), Self.longestRestart * 2))
+        become(.restarting)
     }
 
     /// Answers a WebSocket ping.
@@ -424,11 +511,16 @@ final class RelayClientDriver {
         guard let link, link.isOpen else { return }
         let now = ContinuousClock.now
         while link.channel.isWritable {
-            let frames = client.next(Self.batch, at: now)
+            var (frames, bytes) = ([ByteBuffer](), 0)
+            while bytes < Self.batch, let run = outbox.next(at: now) {
+                let datagrams = RelayedDatagrams(run.datagrams, segmentSize: run.segmentSize)
+                frames.append(ByteBuffer(bytes: RelayFrame.send(to: run.device, datagrams).bytes))
+                bytes += frames[frames.count - 1].readableBytes
+            }
             guard !frames.isEmpty else { return }
             write(.binary, frames)
         }
-        client.isFull()
+        outbox.isFull()
     }
 
     func writable(attempt mine: Int) { if mine == attempt { pump() } }
@@ -446,5 +538,112 @@ final class RelayClientDriver {
         case .dead: failed("it does not answer", attempt: attempt)
         case nil: break
         }
+    }
+
+    // MARK: - QUIC
+
+    private func openQUIC() {
+        guard let relay = options.quicKey, !isClosed else { return }
+        let dialer = dialer ?? RelayQUICDialer(options, relay: relay, key: key)
+        self.dialer = dialer
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        let link = RelayQUICLink(outbox, token: options.token, onEvent: onEvent) { [eventLoop] link, report in
+            eventLoop.execute { bound.value.reported(report, of: link) }
+        }
+        quic = link
+        link.start(dialer)
+    }
+
+    private func reported(_ report: RelayQUICLink.Report, of link: RelayQUICLink) {
+        guard link === quic, !isClosed else { return }
+        switch report {
+        case .letIn(let connection): letIn(by: connection)
+        case .denied(let reason): denied(reason)
+        case .restarting(let reconnectIn, let tryFor):
+            restarts(in: reconnectIn, tryFor: tryFor)
+            failed(Failure(reason: "it restarts"))
+        case .silent: doubt(link)
+        case .failed(let reason): quicFailed(reason)
+        }
+    }
+
+    /// The attempt is over: a carrier was let in.
+    private func opened() {
+        deadline?.cancel()
+        (restart, portal, deadline, failure) = (nil, nil, nil, nil)
+    }
+
+    private func letIn(by connection: Connection) {
+        opened()
+        // What the other carrier still brings has come in order, or is brought again by whoever sent it.
+        endWebSocket()
+        isQUICOpen = true
+        backoff.reset()
+        outbox.use(.quic, connection)
+        become(.connected(roundTrip: nil))
+        measure(connection)
+    }
+
+    /// Notes the round trip now, and again after a while.
+    private func measure(_ connection: Connection) {
+        let mine = round
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        Task(name: "kith relay round trip") { [eventLoop] in
+            let roundTrip = await connection.statistics().roundTrip
+            eventLoop.execute { bound.value.measured(roundTrip, connection, round: mine) }
+        }
+    }
+
+    private func measured(_ roundTrip: Duration, _ connection: Connection, round mine: Int) {
+        guard mine == round, isQUICOpen else { return }
+        become(.connected(roundTrip: roundTrip))
+        timer = eventLoop.assumeIsolated().scheduleTask(in: Self.measuringInterval) { [weak self] in
+            guard let self, mine == round, isQUICOpen else { return }
+            measure(connection)
+        }
+    }
+
+    /// A probe time-out has passed in silence: the link is given up unless the relay is heard within a while.
+    private func doubt(_ link: RelayQUICLink) {
+        guard isQUICOpen, !isDoubtful, let connection = link.connected else { return }
+        isDoubtful = true
+        let patience = options.keepAlive.answer.upperBound
+        let bound = NIOLoopBound(self, eventLoop: eventLoop)
+        eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(patience)) { [eventLoop] in
+            Task(name: "kith relay silence") {
+                let quiet = await connection.statistics().quiet
+                eventLoop.execute { bound.value.doubted(link, isGone: quiet >= patience) }
+            }
+        }
+    }
+
+    private func doubted(_ link: RelayQUICLink, isGone: Bool) {
+        guard link === quic else { return }
+        isDoubtful = false
+        if isGone { quicFailed("it does not answer") }
+    }
+
+    private func quicFailed(_ reason: String) {
+        if isQUICOpen { return failed(Failure(reason: reason)) }
+        endQUIC()
+        if link?.isOpen == true {
+            probeLater()
+        } else if headStart != nil {
+            openWebSocket()
+        } else if let failure {
+            failed(failure)
+        }
+    }
+
+    /// Tries QUIC beside the WebSocket that is in use.
+    private func probeQUIC() {
+        if quic == nil, link?.isOpen == true { openQUIC() }
+    }
+
+    private func probeLater() {
+        guard options.quicKey != nil else { return }
+        probing?.cancel()
+        let isolated = eventLoop.assumeIsolated()
+        probing = isolated.scheduleTask(in: TimeAmount(options.probeInterval)) { [weak self] in self?.probeQUIC() }
     }
 }

@@ -62,7 +62,7 @@ final class RelayRequestHandler: ChannelInboundHandler, RemovableChannelHandler 
     private func reason(_ error: any Error) -> String {
         switch error {
         case NIOSSLError.handshakeFailed, is NIOSSLExtraError:
-            options.address.key == nil
+            options.address.pinnedKey == nil
                 ? "its certificate is not trusted here, is for another name, or is not valid now; this device's clock may be wrong, too"
                 : "what answers there does not have the key that its URL names"
         case is HTTPParserError: "what answers there is not a relay"

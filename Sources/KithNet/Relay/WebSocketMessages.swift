@@ -93,9 +93,22 @@ extension ByteBuffer {
     ///
     /// Several of them in one buffer make one write, and few records of TLS.
     package mutating func writeWebSocketFrame(_ opcode: WebSocketOpcode, _ contents: ByteBuffer, mask: UInt32?) {
-        let length = contents.readableBytes
+        writeWebSocketHeader(opcode, length: contents.readableBytes, isMasked: mask != nil)
+        if let mask { writeInteger(mask) }
+        let start = writerIndex
+        writeImmutableBuffer(contents)
+        if let mask { applyWebSocketMask(mask, from: start) }
+    }
+
+    /// Writes a whole frame that is not masked.
+    package mutating func writeWebSocketFrame(_ opcode: WebSocketOpcode, _ contents: [UInt8]) {
+        writeWebSocketHeader(opcode, length: contents.count, isMasked: false)
+        writeBytes(contents)
+    }
+
+    private mutating func writeWebSocketHeader(_ opcode: WebSocketOpcode, length: Int, isMasked: Bool) {
         writeInteger(0x80 | UInt8(webSocketOpcode: opcode))
-        let bit: UInt8 = mask == nil ? 0 : 0x80
+        let bit: UInt8 = isMasked ? 0x80 : 0
         if length < 126 {
             writeInteger(bit | UInt8(length))
         } else if let short = UInt16(exactly: length) {
@@ -105,10 +118,6 @@ extension ByteBuffer {
             writeInteger(bit | 127)
             writeInteger(UInt64(length))
         }
-        if let mask { writeInteger(mask) }
-        let start = writerIndex
-        writeImmutableBuffer(contents)
-        if let mask { applyWebSocketMask(mask, from: start) }
     }
 
     /// Applies a masking key, its first byte the highest, to all bytes from an index on.

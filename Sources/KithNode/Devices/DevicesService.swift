@@ -177,6 +177,7 @@ extension Devices.Info {
             roundTripMilliseconds: link.map { $0.roundTrip / .milliseconds(1) }, grants: device.grants,
             addresses: device.addresses, pairedAt: device.pairedAt, lastSeen: device.lastSeen)
         paths = link?.paths
+        relayCarrier = link?.relayCarrier
         let heard = node.hints.discovery?.addresses(of: device.id) ?? []
         localAddresses = heard.isEmpty ? nil : heard
         let hello = node.hello(of: device.id)

@@ -170,7 +170,15 @@ extension DeviceReach.Status {
                 : relay.address == standby ? "it takes over when the first is gone" : "not needed now"
             let time = roundTrip.map { ", \(Int(($0 / .milliseconds(1)).rounded())) ms" } ?? ""
             let way = if case .through(let proxy) = relay.route { " through the proxy \(proxy)" } else { "" }
-            return Reach.Step(subject, .ok, "Connected\(way)\(time); \(role).")
+            let carrier =
+                switch relay.carrier {
+                case .quic: " by QUIC"
+                case .tcp: " by TCP"
+                case nil: ""
+                }
+            var step = Reach.Step(subject, .ok, "Connected\(way)\(carrier)\(time); \(role).")
+            step.carrier = relay.carrier?.rawValue
+            return step
         case .denied(let reason):
             return Reach.Step(
                 subject, .warning, "It does not let this device in: \(reason).",

@@ -62,11 +62,6 @@ extension QUICConnection {
         bytes.removeLast(bytes.count - taken.count)
         return (bytes, taken.isFinished)
     }
-
-    /// Sends an unreliable datagram (RFC 9221); false when it is too long or too many wait.
-    public mutating func sendDatagram(_ bytes: [UInt8]) -> Bool {
-        unsafe bytes.withUnsafeBytes { unsafe sendDatagram($0) }
-    }
 }
 
 extension DatagramHeader {

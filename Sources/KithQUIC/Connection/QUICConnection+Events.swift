@@ -128,7 +128,9 @@ struct EventQueue {
 
     mutating func next() -> QUICConnection.Event? {
         guard head < items.count else { return nil }
-        let event = items[head]
+        // Taken out, so that whoever gets a datagram has its only copy, and may change it in place.
+        var event = QUICConnection.Event.drained
+        swap(&event, &items[head])
         head += 1
         if head == items.count {
             items.removeAll(keepingCapacity: true)

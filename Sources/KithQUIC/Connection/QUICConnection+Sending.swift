@@ -139,6 +139,11 @@ extension QUICConnection {
         if mayElicit {
             writeControl(&packet, at: now)
             if canUseStreams { writeStreams(&packet) }
+            // The next datagram waits for a packet of its own. Packets of one size are sent as one; a little padding is
+            // cheaper than a send for each.
+            if outgoingDatagrams.count > 0, packet.isAckEliciting, packet.writer.room <= datagramSize / 8 {
+                packet.fill()
+            }
             if isProbe || isPingPending { packet.askForAnswer() }
             if packet.isAckEliciting { isPingPending = false }
         }

@@ -65,12 +65,29 @@ extension QUICConnection {
     ///
     /// - Returns: false when it is too large, the peer takes none, or too many wait already.
     public mutating func sendDatagram(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard phase == .established, let limit = maxDatagramSize, bytes.count <= limit,
-            outgoingDatagrams.count < configuration.maxQueuedDatagrams
-        else { return false }
+        guard takesDatagram(of: bytes.count) else { return false }
         unsafe outgoingDatagrams.append([UInt8](bytes))
         return true
     }
+
+    /// Queues a datagram, which may be lost on the way; the array is kept, not copied.
+    ///
+    /// - Returns: false when it is too large, the peer takes none, or too many wait already.
+    public mutating func sendDatagram(_ bytes: [UInt8]) -> Bool {
+        guard takesDatagram(of: bytes.count) else { return false }
+        outgoingDatagrams.append(bytes)
+        return true
+    }
+
+    private func takesDatagram(of count: Int) -> Bool {
+        guard phase == .established, let limit = maxDatagramSize else { return false }
+        return count <= limit && outgoingDatagrams.count < configuration.maxQueuedDatagrams
+    }
+
+    /// The number of datagrams that wait to be sent.
+    package var queuedDatagrams: Int { outgoingDatagrams.count }
+    /// The rate at which packets leave now, in bytes per second.
+    package var pacingRate: Int64 { recovery.pacingRate }
 }
 
 // What the application can ask.

@@ -155,8 +155,3 @@ extension DeviceRecord {
         }
     }
 }
-
-extension RelayAddress {
-    /// The address that those see who know certificates only.
-    var withoutKey: RelayAddress { RelayAddress(host: host, port: port, isSecure: isSecure) ?? self }
-}

@@ -4,8 +4,10 @@ import KithWire
 /// Where a relay is: what tickets, records and settings say of it.
 ///
 /// As text a URL: `https://relay.example.org`, `http://192.0.2.1:3340`, `https://relay.example.org#KEY`. After the `#`
-/// stands the relay's own key, in the text form of a `DeviceID`: who knows it needs no certificate authority. A path
-/// and a query are not part of it. It holds no `=`, at which readers of records cut a value.
+/// stands the relay's own key, in the text form of a `DeviceID`: who knows it needs no certificate authority, and reaches
+/// the relay by QUIC. With `+ca` after the key, what answers on TCP proves itself by a certificate of an authority, and
+/// the key is for QUIC alone. A path and a query are not part of it. It holds no `=`, at which readers of records cut a
+/// value.
 public struct RelayAddress: Hashable, Sendable {
     /// The most bytes of its text.
     public static let maxLength = 255
@@ -18,12 +20,16 @@ public struct RelayAddress: Hashable, Sendable {
     public let port: UInt16
     /// The relay's own key, when it is known.
     public let key: DeviceID?
+    /// Indicates whether on TCP an authority's certificate proves the relay, not its key.
+    public let isCertified: Bool
 
     /// The port of a scheme when none is written: 443, or 80.
     public static func defaultPort(isSecure: Bool) -> UInt16 { isSecure ? 443 : 80 }
 
     /// Makes an address of its parts; `nil` when the host is neither a name nor an IP address, or the port is 0.
-    public init?(host: String, port: UInt16? = nil, isSecure: Bool = true, key: DeviceID? = nil) {
+    public init?(
+        host: String, port: UInt16? = nil, isSecure: Bool = true, key: DeviceID? = nil, isCertified: Bool = false
+    ) {
         let port = port ?? Self.defaultPort(isSecure: isSecure)
         guard port != 0 else { return nil }
         if let address = NetworkAddress(host.contains(":") ? "[\(host)]:1" : "\(host):1") {
@@ -35,6 +41,8 @@ public struct RelayAddress: Hashable, Sendable {
             self.host = name
         }
         (self.isSecure, self.port, self.key) = (isSecure, port, key)
+        // Without a key, or without TLS, there is nothing to tell apart.
+        self.isCertified = isCertified && isSecure && key != nil
         guard description.utf8.count <= Self.maxLength else { return nil }
     }
 }
@@ -46,8 +54,11 @@ extension RelayAddress: LosslessStringConvertible {
     public var description: String {
         let name = host.contains(":") ? "[\(host)]" : host
         let suffix = port == Self.defaultPort(isSecure: isSecure) ? "" : ":\(port)"
-        return "\(isSecure ? "https" : "http")://\(name)\(suffix)\(key.map { "#\($0)" } ?? "")"
+        let fragment = key.map { "#\($0)\(isCertified ? Self.certifiedMark : "")" } ?? ""
+        return "\(isSecure ? "https" : "http")://\(name)\(suffix)\(fragment)"
     }
+
+    private static let certifiedMark = "+ca"
 
     /// Reads a URL of scheme `https`, `wss`, `http` or `ws`; `nil` when it is none, or names no host.
     ///
@@ -64,15 +75,19 @@ extension RelayAddress: LosslessStringConvertible {
         default: return nil
         }
         var rest = description[colon.upperBound...]
-        var key: DeviceID?
+        var (key, isCertified) = (DeviceID?.none, false)
         if let hash = rest.firstIndex(of: "#") {
-            guard let id = DeviceID(String(rest[rest.index(after: hash)...])) else { return nil }
+            var text = rest[rest.index(after: hash)...]
+            isCertified = text.hasSuffix(Self.certifiedMark)
+            if isCertified { text = text.dropLast(Self.certifiedMark.count) }
+            guard let id = DeviceID(String(text)) else { return nil }
             key = id
             rest = rest[..<hash]
         }
         if let end = rest.firstIndex(where: { $0 == "/" || $0 == "?" }) { rest = rest[..<end] }
         guard let place = Self.place(rest) else { return nil }
-        self.init(host: String(place.host), port: place.port, isSecure: isSecure, key: key)
+        self.init(
+            host: String(place.host), port: place.port, isSecure: isSecure, key: key, isCertified: isCertified)
     }
 
     /// Reads `HOST`, `HOST:PORT` or the same with an IPv6 address in brackets; a port that is none is 0.
@@ -99,4 +114,9 @@ extension RelayAddress: LosslessStringConvertible {
 extension RelayAddress {
     /// The host and the port, as HTTP names them: an IPv6 address in brackets.
     package var authority: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+
+    /// The address that those see who know certificates only.
+    package var withoutKey: RelayAddress { RelayAddress(host: host, port: port, isSecure: isSecure) ?? self }
+    /// The key that proves the relay on TCP, where no authority does.
+    package var pinnedKey: DeviceID? { isCertified ? nil : key }
 }

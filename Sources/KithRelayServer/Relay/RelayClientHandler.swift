@@ -9,7 +9,7 @@ import Synchronization
 /// One client of the relay, after the WebSocket is open: it proves its key, then frames go both ways.
 ///
 /// Lives on one event loop. What others send to the client waits in a ``FairSendQueue`` until the socket takes it.
-final class RelayClientHandler: ChannelInboundHandler {
+final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     typealias InboundIn = WebSocketFrame
     typealias OutboundOut = ByteBuffer
 
@@ -33,7 +33,7 @@ final class RelayClientHandler: ChannelInboundHandler {
 
     /// Small frames of the relay's own, which come before all else.
     private var control = ByteBuffer()
-    private var queue: FairSendQueue<ByteBuffer>
+    private var queue: FairSendQueue<RelayedFrame>
     /// Frames that nothing stands before: written already, and sent with the next ``pump()``.
     private var ready = ByteBuffer()
     /// The frames of that kind since the last ``pump()``, and the bytes in them.
@@ -50,11 +50,7 @@ final class RelayClientHandler: ChannelInboundHandler {
     private var readsAgainAt: ContinuousClock.Instant?
     private var pausing: Scheduled<Void>?
 
-    /// What this client's reads have for the clients of each loop.
-    private var parcels: [[RelayParcel]]
-    private var recent = RecentPeers()
-    private var absences = AbsenceReports()
-    private var cached: (key: DeviceID, link: RelayLink, generation: UInt64)?
+    private let forwarding: RelayForwarding
 
     /// The bytes written at once: a full record of TLS.
     private static let batch = 16 << 10
@@ -72,7 +68,7 @@ final class RelayClientHandler: ChannelInboundHandler {
         state = .proving(RelayHandshake.Server(using: &random))
         keepAlive = RelayKeepAlive(times, at: .now, using: &random)
         queue = FairSendQueue(limits: hub.options.queue)
-        parcels = Array(repeating: [], count: hub.loops.count)
+        forwarding = RelayForwarding(hub, loop)
     }
 
     // MARK: - The channel's events
@@ -94,13 +90,13 @@ final class RelayClientHandler: ChannelInboundHandler {
         pausing = nil
         if case .open(let link) = state {
             link.handler.value = nil
-            loop.remove(link)
-            hub.remove(link, whoSentTo: recent.all)
+            loop.remove(self)
+            hub.remove(link, whoSentTo: forwarding.peers)
         }
         state = .closing
         queue.removeAll()
         (ready, passed) = (ByteBuffer(), (0, 0))
-        cached = nil
+        forwarding.end()
         context = nil
     }
 
@@ -130,16 +126,7 @@ final class RelayClientHandler: ChannelInboundHandler {
 
     func channelReadComplete(context: ChannelHandlerContext) {
         keepAlive.heard(at: .now)
-        for index in parcels.indices where !parcels[index].isEmpty {
-            let batch = parcels[index]
-            parcels[index].removeAll(keepingCapacity: batch.count <= 64)
-            if index == loop.index {
-                loop.deliver(batch)
-            } else {
-                let dropped = hub.loops[index].post(batch)
-                if dropped > 0 { hub.counters.droppedFull.count(UInt64(dropped)) }
-            }
-        }
+        forwarding.flush()
         pump()
         context.fireChannelReadComplete()
     }
@@ -174,23 +161,13 @@ final class RelayClientHandler: ChannelInboundHandler {
             close()
         case .admit(let role):
             hub.counters.accepted.count()
-            let link = RelayLink(key, role, on: loop, self)
+            let link = RelayLink(key, role, by: .tcp, on: loop, self)
             state = .open(link)
-            let now = ContinuousClock.now
-            switch role {
-            case .member:
-                if let rate = hub.options.rate {
-                    receiving = TokenBucket(rate: max(1, rate), burst: max(rate / 2, 64 << 10), at: now)
-                    sending = receiving
-                }
-            case .guest:
-                // A handshake of QUIC passes at once.
-                receiving = TokenBucket(rate: max(1, hub.options.guestRate), burst: 64 << 10, at: now)
-                sending = receiving
-            }
+            receiving = hub.bucket(for: role, at: .now)
+            sending = receiving
             send(.confirmed)
             hub.add(link)
-            loop.add(link)
+            loop.add(self)
         }
     }
 
@@ -215,30 +192,18 @@ final class RelayClientHandler: ChannelInboundHandler {
         hub.counters.receivedBytes.count(UInt64(count))
         limit(count, of: link)
         let key = DeviceID(words: words)
-        guard let receiver = receiver(key) else {
-            hub.counters.droppedAbsent.count()
-            if absences.isDue(key, at: .now) { sendGone(key) }
-            return
-        }
-        guard RelayAccess.passes(from: link.role, to: receiver.role) else {
-            hub.counters.droppedGuests.count()
-            return
+        let receiver: RelayLink
+        switch forwarding.route(to: key, from: link) {
+        case .to(let found): receiver = found
+        case .absent: return sendGone(key)
+        case .nowhere: return
         }
         message.setInteger(type + 2, at: start)
         message.setInteger(link.key.words.0, at: start + 1)
         message.setInteger(link.key.words.1, at: start + 9)
         message.setInteger(link.key.words.2, at: start + 17)
         message.setInteger(link.key.words.3, at: start + 25)
-        parcels[receiver.loop.index].append(RelayParcel(link: receiver, sender: link.key, frame: message))
-    }
-
-    private func receiver(_ key: DeviceID) -> RelayLink? {
-        let generation = hub.generation.load(ordering: .acquiring)
-        if let cached, cached.key == key, cached.generation == generation { return cached.link }
-        guard let link = hub.active(key) else { return nil }
-        recent.sent(to: key)
-        cached = (key, link, generation)
-        return link
+        forwarding.add(.buffer(message), from: link, to: receiver)
     }
 
     /// Stops reading while the client is over its rate: TCP slows it down.
@@ -274,23 +239,30 @@ final class RelayClientHandler: ChannelInboundHandler {
     // MARK: - Sent
 
     /// Queues a frame of another client; true when this is the first since the last ``pump()``.
-    func enqueue(_ frame: ByteBuffer, from sender: DeviceID, at now: ContinuousClock.Instant) -> Bool {
-        if !pass(frame) { queue.append(frame, size: frame.readableBytes, from: sender, at: now) }
+    func enqueue(_ frame: RelayedFrame, from sender: DeviceID, at now: ContinuousClock.Instant) -> Bool {
+        if !pass(frame) { queue.append(frame, size: frame.count, from: sender, at: now) }
         defer { isTouched = true }
         return !isTouched
     }
 
     /// Writes a frame at once where none has to wait: most of the time none has.
-    private func pass(_ frame: ByteBuffer) -> Bool {
+    private func pass(_ frame: RelayedFrame) -> Bool {
         guard queue.isEmpty, sending == nil, passed.bytes < Self.passingLimit, let context, context.channel.isWritable
         else { return false }
-        let length = frame.readableBytes
+        let length = frame.count
         if ready.readableBytes == 0 { ready = context.channel.allocator.buffer(capacity: Self.batch + length + 16) }
-        ready.writeWebSocketFrame(.binary, frame, mask: nil)
+        Self.write(frame, to: &ready)
         passed.frames += 1
         passed.bytes += UInt64(length)
         if ready.readableBytes >= Self.batch { writeReady(context) }
         return true
+    }
+
+    private static func write(_ frame: RelayedFrame, to batch: inout ByteBuffer) {
+        switch frame {
+        case .buffer(let buffer): batch.writeWebSocketFrame(.binary, buffer, mask: nil)
+        case .bytes(let bytes): batch.writeWebSocketFrame(.binary, bytes)
+        }
     }
 
     private func writeReady(_ context: ChannelHandlerContext) {
@@ -334,12 +306,12 @@ final class RelayClientHandler: ChannelInboundHandler {
             while batch.readableBytes < Self.batch, sendsAgainAt == nil, let frame = queue.next(at: now) {
                 if batch.readableBytes == 0, batch.capacity < Self.batch {
                     batch = channel.allocator.buffer(
-                        capacity: min(Self.batch + frame.readableBytes, queue.bytes + frame.readableBytes + 16))
+                        capacity: min(Self.batch + frame.count, queue.bytes + frame.count + 16))
                 }
-                batch.writeWebSocketFrame(.binary, frame, mask: nil)
+                Self.write(frame, to: &batch)
                 frames += 1
-                bytes += UInt64(frame.readableBytes)
-                if let pause = sending?.take(frame.readableBytes, at: now), pause > .zero {
+                bytes += UInt64(frame.count)
+                if let pause = sending?.take(frame.count, at: now), pause > .zero {
                     sendsAgainAt = now + pause
                     _ = loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
                         self?.pump()

@@ -6,6 +6,9 @@ final class RelayCounters: Sendable {
     let refusedSockets = Atomic<UInt64>(0)
     let denied = Atomic<UInt64>(0)
     let clients = Atomic<Int>(0)
+    let quicClients = Atomic<Int>(0)
+    let quicAccepted = Atomic<UInt64>(0)
+    let droppedTooLong = Atomic<UInt64>(0)
     let receivedFrames = Atomic<UInt64>(0)
     let receivedBytes = Atomic<UInt64>(0)
     let sentFrames = Atomic<UInt64>(0)
@@ -28,6 +31,10 @@ final class RelayCounters: Sendable {
             ]
         }
         add("clients", "Clients connected now.", "gauge", "\(clients.load(ordering: .relaxed))")
+        add(
+            "quic_clients", "Clients connected now by QUIC; the others are by WebSocket.", "gauge",
+            "\(quicClients.load(ordering: .relaxed))")
+        add("quic_accepted_total", "Clients let in by QUIC.", "counter", "\(read(quicAccepted))")
         add("accepted_total", "Clients let in.", "counter", "\(read(accepted))")
         add("denied_total", "Clients refused by key or token.", "counter", "\(read(denied))")
         add("refused_sockets_total", "Sockets closed at once by a limit.", "counter", "\(read(refusedSockets))")
@@ -38,6 +45,8 @@ final class RelayCounters: Sendable {
         add(
             "dropped_full_total", "Frames dropped from a full queue, or for their age.", "counter",
             "\(read(droppedFull))")
+        add(
+            "dropped_too_long_total", "Datagrams too long for a client's path.", "counter", "\(read(droppedTooLong))")
         add("dropped_absent_total", "Frames for devices that are not here.", "counter", "\(read(droppedAbsent))")
         add("dropped_guests_total", "Frames between two guests.", "counter", "\(read(droppedGuests))")
         add("rate_limited_total", "Clients that sent faster than they may.", "counter", "\(read(rateLimited))")

@@ -4,16 +4,33 @@ import KithWire
 import NIOCore
 import Synchronization
 
+/// The carrier's end of a client that has proven its key; on its loop.
+protocol RelayClientPort: AnyObject {
+    /// Queues a frame of another client; true when this is the first since the last ``pump()``.
+    func enqueue(_ frame: RelayedFrame, from sender: DeviceID, at now: ContinuousClock.Instant) -> Bool
+    /// Sends what the network takes.
+    func pump()
+    func sendGone(_ key: DeviceID)
+    func send(_ status: RelayStatus)
+    /// Tells the client when to come back; the future is done when it is gone.
+    func restart(_ frame: RelayFrame) -> EventLoopFuture<Void>
+    func close()
+}
+
 /// A client that has proven its key.
 final class RelayLink: Sendable {
     let key: DeviceID
     let role: RelayAccess.Role
+    let carrier: RelayCarrier
     let loop: RelayLoop
     /// Its handler, until it is gone; the loop's alone.
-    let handler: NIOLoopBoundBox<RelayClientHandler?>
+    let handler: NIOLoopBoundBox<(any RelayClientPort)?>
 
-    init(_ key: DeviceID, _ role: RelayAccess.Role, on loop: RelayLoop, _ handler: RelayClientHandler) {
-        (self.key, self.role, self.loop) = (key, role, loop)
+    init(
+        _ key: DeviceID, _ role: RelayAccess.Role, by carrier: RelayCarrier, on loop: RelayLoop,
+        _ handler: any RelayClientPort
+    ) {
+        (self.key, self.role, self.carrier, self.loop) = (key, role, carrier, loop)
         self.handler = NIOLoopBoundBox(handler, eventLoop: loop.eventLoop)
     }
 }
@@ -27,7 +44,7 @@ extension RelayLink: Hashable {
 struct RelayParcel: Sendable {
     let link: RelayLink
     let sender: DeviceID
-    let frame: ByteBuffer
+    let frame: RelayedFrame
 }
 
 /// An event loop, and what other loops have for its clients: handed over in batches.
@@ -41,13 +58,13 @@ final class RelayLoop: Sendable {
     }
 
     private final class Clients {
-        var links: Set<RelayLink> = []
+        var handlers: [ObjectIdentifier: RelayClientHandler] = [:]
     }
 
     let index: Int
     let eventLoop: any EventLoop
     private let mailbox = Mutex(Mailbox())
-    /// Its clients that have proven their keys; the loop's alone.
+    /// Its clients by WebSocket that have proven their keys; the loop's alone.
     private let clients: NIOLoopBoundBox<Clients?>
     /// How often it looks after them all: a timer for each would wake the thread for each.
     private static let rounds = TimeAmount.seconds(3)
@@ -60,17 +77,17 @@ final class RelayLoop: Sendable {
     }
 
     /// Looks after a client from now on; on this loop.
-    func add(_ link: RelayLink) {
+    func add(_ handler: RelayClientHandler) {
         if clients.value == nil { clients.value = Clients() }
-        clients.value?.links.insert(link)
+        clients.value?.handlers[ObjectIdentifier(handler)] = handler
     }
 
     /// Looks after a client no more; on this loop.
-    func remove(_ link: RelayLink) { clients.value?.links.remove(link) }
+    func remove(_ handler: RelayClientHandler) { clients.value?.handlers[ObjectIdentifier(handler)] = nil }
 
     private func round() {
         let now = ContinuousClock.now
-        for link in clients.value?.links ?? [] { link.handler.value?.tick(at: now) }
+        for handler in clients.value.map({ Array($0.handlers.values) }) ?? [] { handler.tick(at: now) }
     }
 
     /// Hands over parcels for clients of this loop; returns the number that were dropped.
@@ -79,11 +96,11 @@ final class RelayLoop: Sendable {
         let wakes = mailbox.withLock { mailbox in
             let isFirst = mailbox.parcels.isEmpty
             for parcel in parcels {
-                guard mailbox.bytes + parcel.frame.readableBytes <= Self.mailboxLimit else {
+                guard mailbox.bytes + parcel.frame.count <= Self.mailboxLimit else {
                     dropped += 1
                     continue
                 }
-                mailbox.bytes += parcel.frame.readableBytes
+                mailbox.bytes += parcel.frame.count
                 mailbox.parcels.append(parcel)
             }
             return isFirst && !mailbox.parcels.isEmpty
@@ -104,7 +121,7 @@ final class RelayLoop: Sendable {
     /// Queues parcels for clients of this loop, and sends; on this loop.
     func deliver(_ parcels: [RelayParcel]) {
         let now = ContinuousClock.now
-        var touched: [RelayClientHandler] = []
+        var touched: [any RelayClientPort] = []
         for parcel in parcels {
             guard let handler = parcel.link.handler.value else { continue }
             if handler.enqueue(parcel.frame, from: parcel.sender, at: now) { touched.append(handler) }
@@ -149,11 +166,13 @@ final class RelayHub: Sendable {
         perform(shard(of: link.key).clients.withLock { $0.add(link, of: link.key) })
         counters.clients.wrappingAdd(1, ordering: .relaxed)
         options.onPresence?(link.key)
+        if link.carrier == .quic { counters.quicClients.wrappingAdd(1, ordering: .relaxed) }
     }
 
     /// Removes a client, which has sent to `peers` lately.
     func remove(_ link: RelayLink, whoSentTo peers: [DeviceID]) {
         counters.clients.wrappingSubtract(1, ordering: .relaxed)
+        if link.carrier == .quic { counters.quicClients.wrappingSubtract(1, ordering: .relaxed) }
         perform(shard(of: link.key).clients.withLock { $0.remove(link, of: link.key) }, peers)
         options.onPresence?(link.key)
     }
@@ -170,8 +189,18 @@ final class RelayHub: Sendable {
         }
     }
 
+    /// What bounds the bytes of a client in one direction; `nil` for no bound.
+    func bucket(for role: RelayAccess.Role, at now: ContinuousClock.Instant) -> TokenBucket? {
+        switch role {
+        case .member:
+            options.rate.map { TokenBucket(rate: max(1, $0), burst: max($0 / 2, 64 << 10), at: now) }
+        // A handshake of QUIC passes at once.
+        case .guest: TokenBucket(rate: max(1, options.guestRate), burst: 64 << 10, at: now)
+        }
+    }
+
     /// Runs `body` with a client's handler, on its loop, if it is still there.
-    func on(_ link: RelayLink, _ body: @escaping @Sendable (RelayClientHandler) -> Void) {
+    func on(_ link: RelayLink, _ body: @escaping @Sendable (any RelayClientPort) -> Void) {
         link.loop.eventLoop.execute { if let handler = link.handler.value { body(handler) } }
     }
 }

@@ -23,6 +23,9 @@ public final class RelayServer: Sendable {
     private let discovery: AddressDiscoveryServer?
     /// The address of its plain pages, for authorities and portals; `nil` when it has none.
     package let httpAddress: NetworkAddress?
+    /// The UDP address at which it serves QUIC; `nil` when it does not.
+    public let quicAddress: NetworkAddress?
+    private let quic: RelayQUICListener?
     private let hub: RelayHub
     private let tls: ServerTLS
     private let channels: [any Channel]
@@ -33,6 +36,12 @@ public final class RelayServer: Sendable {
 
     /// The option of TCP that bounds what waits unsent in the kernel: there it could not be dropped for its age.
     private static let unsentLimit = 128 << 10
+
+    /// The key by which QUIC proves it.
+    package var quicKey: DeviceID? { quic?.key }
+
+    /// The key that its URL names, where it has one of its own.
+    package var key: DeviceID? { hub.options.identity?.id ?? quicKey }
 
     /// The number of clients connected now.
     public var clientCount: Int { hub.counters.clients.load(ordering: .relaxed) }
@@ -62,7 +71,9 @@ public final class RelayServer: Sendable {
         let tls = ServerTLS(isPlain: context == nil && !options.awaitsCertificate, context: context)
         let count = options.loops > 0 ? options.loops : System.coreCount
         let group = MultiThreadedEventLoopGroup(numberOfThreads: count)
-        let hub = RelayHub(options, Array(group.makeIterator()))
+        // The clients by QUIC share a thread: that of their socket.
+        let quicLoop = options.quicAddress != nil && options.quicKey != nil ? EndpointLoop() : nil
+        let hub = RelayHub(options, Array(group.makeIterator()) + [quicLoop?.eventLoop].compactMap(\.self))
         do {
             let channel = try await bootstrap(group)
                 .childChannelInitializer { channel in
@@ -90,6 +101,7 @@ public final class RelayServer: Sendable {
                 httpAddress = NetworkAddress(channel.localAddress)
                 channels.append(channel)
             }
+            let quic = try await RelayQUICListener.open(hub, on: quicLoop, beside: bound, logger)
             var stunChannels: [any Channel] = []
             if let stun = options.stunAddress {
                 stunChannels = await listen(forSTUN: stun, hub.counters, on: group, logger)
@@ -97,7 +109,7 @@ public final class RelayServer: Sendable {
             let discovery = await Self.discovery(options, hub.counters, logger)
             return RelayServer(
                 bound, stunAddress: NetworkAddress(stunChannels.first?.localAddress), httpAddress: httpAddress,
-                discovery, hub, tls, channels + stunChannels, group, logger)
+                discovery, quic, hub, tls, channels + stunChannels, group, logger)
         } catch {
             try? await group.shutdownGracefully()  // nothing runs on it
             if let error = error as? KithError { throw error }
@@ -210,7 +222,7 @@ public final class RelayServer: Sendable {
         #endif
     }
 
-    private static func reason(_ error: any Error, option: String = "--listen") -> String {
+    static func reason(_ error: any Error, option: String = "--listen") -> String {
         switch (error as? IOError)?.errnoCode {
         case EADDRINUSE: "another program has that port; stop it, or choose another with \(option)"
         case EACCES:
@@ -257,11 +269,11 @@ public final class RelayServer: Sendable {
 
     private init(
         _ address: NetworkAddress, stunAddress: NetworkAddress?, httpAddress: NetworkAddress?,
-        _ discovery: AddressDiscoveryServer?, _ hub: RelayHub, _ tls: ServerTLS, _ channels: [any Channel],
-        _ group: MultiThreadedEventLoopGroup, _ logger: Logger
+        _ discovery: AddressDiscoveryServer?, _ quic: RelayQUICListener?, _ hub: RelayHub, _ tls: ServerTLS,
+        _ channels: [any Channel], _ group: MultiThreadedEventLoopGroup, _ logger: Logger
     ) {
         (self.address, self.stunAddress, self.httpAddress) = (address, stunAddress, httpAddress)
-        self.discovery = discovery
+        (self.discovery, self.quic, quicAddress) = (discovery, quic, quic?.address)
         (self.hub, self.tls, self.channels, self.group, self.logger) = (hub, tls, channels, group, logger)
     }
 
@@ -295,6 +307,7 @@ public final class RelayServer: Sendable {
 
     private func end() async {
         await discovery?.close()
+        await quic?.close()
         do {
             try await group.shutdownGracefully()
         } catch {

@@ -22,6 +22,14 @@ public struct RelayServerOptions: Sendable {
     package var challenges = ChallengeTable()
     /// The key of a relay without a certificate of an authority: devices know it by the `#KEY` of its URL.
     package var identity: DeviceKey?
+    /// The UDP address at which it serves QUIC; `nil` does without.
+    ///
+    /// Port 0 stands for the number of the TCP port.
+    public var quicAddress: NetworkAddress?
+    /// The key by which it proves itself in QUIC, which the `#KEY` of its URL names.
+    package var quicKey: DeviceKey?
+    /// Indicates whether it does not start when it cannot serve QUIC; else it says so in the log, and does without.
+    package var requiresQUIC = false
     /// Who may use it.
     package var access = RelayAccess.everyone
     /// Decides in place of ``access``, and again from time to time about those who are connected; it must not wait.

@@ -174,4 +174,25 @@ import Testing
         #expect(answered == true)
         #expect(pair.run { $0.serverEvents.contains(.datagram(large)) && $0.clientEvents.contains(.datagram(small)) })
     }
+
+    @Test func `datagrams of one length that nearly fill a packet leave together`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        let limit = pair.client.maxDatagramSize ?? 0
+        let sent = (0..<8).map { [UInt8](repeating: $0, count: limit - 40) }
+        for datagram in sent {
+            let isTaken = pair.client.sendDatagram(datagram)
+            #expect(isTaken)
+        }
+        #expect(pair.client.queuedDatagrams == 8)
+        var largest = 0
+        var buffer = [UInt8](repeating: 0, count: 65_507)
+        while pair.client.queuedDatagrams > 0 {
+            let transmit = buffer.withUnsafeMutableBytes { pair.client.nextTransmit(into: $0, at: pair.now) }
+            guard let transmit else { break }
+            largest = max(largest, transmit.length / transmit.segmentSize)
+        }
+        // Those that are far from filling one are not padded: two of a little over half would cost twice as much.
+        #expect(largest >= 4)
+    }
 }
