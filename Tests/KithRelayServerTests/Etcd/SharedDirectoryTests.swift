@@ -185,6 +185,23 @@ struct SharedDirectoryTests {
         }
     }
 
+    @Test func `a member that stands still with its connections open is left for another`() async throws {
+        try await EtcdCluster.run(members: 3) { cluster in
+            try await FrontEnd.runTwo(cluster) { one, two in
+                for member in 0..<3 {
+                    cluster.send(SIGSTOP, to: member)
+                    for (end, other) in [(one, two), (two, one)] {
+                        let record = try record(1, by: DeviceKey())
+                        #expect(try await end.publish(record))
+                        try await eventually { try await other.record(of: record.device) == record }
+                    }
+                    cluster.send(SIGCONT, to: member)
+                    try await cluster.isReady()
+                }
+            }
+        }
+    }
+
     @Test func `without a quorum reads go on, and what is written comes through later`() async throws {
         try await EtcdCluster.run(members: 3) { cluster in
             try await FrontEnd.runTwo(cluster) { one, two in
