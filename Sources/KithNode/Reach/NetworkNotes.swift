@@ -5,7 +5,8 @@ import Synchronization
 /// `portal`, each when it is another than before.
 final class NetworkNotes: Sendable {
     private let hub: EventHub
-    private let last = Mutex<[String: String]>([:])
+    /// What was said last; that nothing is known yet need not be said.
+    private let last = Mutex(["udp": "unknown", "relay": "none", "port": "none", "portal": "none"])
 
     init(_ hub: EventHub) { self.hub = hub }
 
