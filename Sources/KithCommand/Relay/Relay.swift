@@ -493,7 +493,7 @@ struct RelayCommand: AsyncParsableCommand {
     /// The URL that is told etcd.
     private func publicAddress(_ server: RelayServer) throws -> RelayAddress {
         if let publicURL { return publicURL }
-        guard let address = RelayAddress(url(server)) else {
+        guard let address = url(server) else {
             throw KithError(.invalid, "Say under which URL devices reach this relay: --public-url URL")
         }
         return address
