@@ -9,6 +9,8 @@ import Testing
 @Suite struct AddressDiscoveryTests {
     static let elsewhere = NetworkAddress(ipv4: (203, 0, 113, 9), port: 6666)
 
+    static let byRelay = NetworkAddress(ipv6: 0xFD00_0000_0000_0000, 1, port: 1)
+
     private func connected(
         _ client: AddressDiscoveryRole?, _ server: AddressDiscoveryRole?,
         then change: @escaping (inout QUICConfiguration) -> Void = { _ in }
@@ -22,7 +24,7 @@ import Testing
                 $0.addressDiscovery = server
                 change(&$0)
             })
-        pair.clientLocals = [1: Self.elsewhere, .relay(1): Self.elsewhere]
+        pair.clientLocals = [1: Self.elsewhere, .relay(1): Self.byRelay]
         #expect(pair.connect())
         pair.run(seconds: 1)
         return pair
