@@ -51,15 +51,15 @@ final class HomeRouter {
         return obstacle == nil
     }()
 
-    /// Sets the network up and starts the daemon; `outside` is the router's address on its other side.
-    init(_ bridge: Bridge, _ speech: Speech, outside: String = "9.1.1.1") throws {
+    /// Sets the network up and starts the daemon.
+    init(_ bridge: Bridge, _ speech: Speech) throws {
         self.bridge = bridge
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("kith-router-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         try here(["ip", "address", "add", "192.168.77.1/24", "dev", "eth0"])
         try here(["ip", "link", "add", "wan0", "type", "veth", "peer", "name", "wan1"])
         try here(["ip", "link", "set", "wan1", "up"])
-        try here(["ip", "address", "add", "\(outside)/24", "dev", "wan0"])
+        try here(["ip", "address", "add", "9.1.1.1/24", "dev", "wan0"])
         try here(["ip", "link", "set", "wan0", "up"])
         for words in [
             ["address", "add", "192.168.77.2/24", "dev", "eth0"], ["route", "add", "default", "via", "192.168.77.1"],
