@@ -1,5 +1,4 @@
 import KithNet
-import KithQUIC
 import KithRelayServer
 import KithTesting
 import KithWire
@@ -58,30 +57,6 @@ struct AddressDiscoveryInteropTests {
                 #expect(said1.role == 1)
                 let said2 = try await line(of: peer) { $0.closed != nil }
                 #expect(said2.closed == 1)
-            }
-        }
-    }
-
-    @Test(arguments: [true, false])
-    func `both ends report to each other`(isDialing: Bool) async throws {
-        var options = Endpoint.Options()
-        options.alpn = ["kith/1"]
-        options.foreign = .acceptCertificates
-        options.adjust = { $0.addressDiscovery = .both }
-        try await withEndpoint(.v4, options) { endpoint in
-            let arguments =
-                isDialing ? ["serve", "kith/1", "2"] : ["dial", "kith/1", "2", "127.0.0.1", "\(endpoint.port)"]
-            try await PythonPeer.run("qad_peer.py", arguments) { peer in
-                if isDialing {
-                    let port = try #require(try await line(of: peer) { $0.listening != nil }.listening)
-                    _ = try await endpoint.connectForeign(at: [NetworkAddress(ipv4: (127, 0, 0, 1), port: port)])
-                }
-                let said3 = try await line(of: peer) { $0.role != nil }
-                #expect(said3.role == 2)
-                let seen = try await line(of: peer) { $0.observed != nil }
-                #expect(seen.observed == "127.0.0.1")
-                if isDialing { #expect(seen.port == endpoint.port) }
-                #expect(!endpoint.connections.contains { !$0.isOpen })
             }
         }
     }
