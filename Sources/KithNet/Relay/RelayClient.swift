@@ -137,10 +137,9 @@ package final class RelayClient: Sendable {
     /// Looks at once whether the connection lives, or tries again without waiting: the network has changed, or the
     /// machine slept.
     ///
-    /// On another network, nothing that was found out about the silence a link bears holds any more.
-    package func networkChanged(isElsewhere: Bool = false) {
-        perform { $0.networkChanged(isElsewhere: isElsewhere) }
-    }
+    /// On another network, an attempt that is under way begins anew, and nothing that was found out about the silence a link
+    /// bears holds any more.
+    package func networkChanged(isElsewhere: Bool = false) { perform { $0.networkChanged(isElsewhere: isElsewhere) } }
 
     /// Closes it for good.
     package func close() async {

@@ -110,6 +110,11 @@ final class RelayClientDriver {
 
     func networkChanged(isElsewhere: Bool) {
         if isElsewhere { pace = nil }
+        if isElsewhere, deadline != nil, signInPause.map({ .now >= $0 }) ?? true {
+            // It waits for answers to an address of before.
+            backoff.reset()
+            return open()
+        }
         switch outbox.state {
         case .waiting, .captive, .restarting:
             if let signInPause, .now < signInPause { return repeatedly(outbox.state) }
