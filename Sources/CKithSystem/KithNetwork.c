@@ -107,17 +107,16 @@ static uint8_t kind_of(const char *name, unsigned flags) {
     return KITH_INTERFACE_OTHER;
 }
 
-// One without a mask is alone on its network.
+// The leading ones of a mask; without one the address has its network to itself.
 static uint8_t prefix_of(const struct sockaddr *mask, int is_ipv6) {
-    uint8_t bytes[16] = {0};
-    size_t size = is_ipv6 ? 16 : 4;
-    if (mask == NULL) return (uint8_t)(size * 8);
-    const uint8_t *from = is_ipv6 ? (const uint8_t *)&((const struct sockaddr_in6 *)mask)->sin6_addr
-                                  : (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
-    memcpy(bytes, from, size);
-    uint8_t bits = 0;
-    while (bits < size * 8 && (bytes[bits / 8] & (0x80 >> bits % 8))) bits++;
-    return bits;
+    uint8_t length = is_ipv6 ? 128 : 32;
+    if (mask == NULL) return length;
+    const uint8_t *bytes = is_ipv6 ? ((const struct sockaddr_in6 *)mask)->sin6_addr.s6_addr
+                                   : (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
+    for (uint8_t bit = 0; bit < length; bit++) {
+        if (!(bytes[bit / 8] & (0x80 >> bit % 8))) return bit;
+    }
+    return length;
 }
 
 int kith_network_interfaces(kith_interface *interfaces, int capacity) {
@@ -138,7 +137,7 @@ int kith_network_interfaces(kith_interface *interfaces, int capacity) {
             found.kind = kind_of(found.name, each->ifa_flags);
             found.multicast = (each->ifa_flags & IFF_MULTICAST) != 0;
             found.point_to_point = (each->ifa_flags & IFF_POINTOPOINT) != 0;
-            found.prefix = prefix_of(each->ifa_netmask, each->ifa_addr->sa_family == AF_INET6);
+            found.prefix = prefix_of(each->ifa_netmask, found.address.is_ipv6);
             interfaces[count] = found;
         }
         count++;
@@ -361,6 +360,130 @@ intptr_t kith_multicast_send(int descriptor, const void *bytes, size_t length, c
         if (errno != EINTR) return -errno;
     }
 }
+
+#ifdef __linux__
+int kith_mdns_open(int is_ipv6) {
+    int descriptor = socket(is_ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0) return -errno;
+    // As kith_multicast_open: every socket at the port gets what is sent to the group, whichever user's it is.
+    if (set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, 1) != 0) goto failed;
+    if (is_ipv6) {
+        if (set_option(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, 1) != 0) goto failed;
+        if (set_option(descriptor, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1) != 0) goto failed;
+        set_option(descriptor, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, 255);
+        set_option(descriptor, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 255);
+        set_option(descriptor, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
+#ifdef IPV6_MULTICAST_ALL
+        set_option(descriptor, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+#endif
+    } else {
+        if (set_option(descriptor, IPPROTO_IP, IP_PKTINFO, 1) != 0) goto failed;
+        set_option(descriptor, IPPROTO_IP, IP_MULTICAST_TTL, 255);
+        set_option(descriptor, IPPROTO_IP, IP_TTL, 255);
+        set_option(descriptor, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
+        set_option(descriptor, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    }
+    kith_udp_address place;
+    memset(&place, 0, sizeof place);
+    place.is_ipv6 = is_ipv6 != 0;
+    place.port = 5353;
+    struct sockaddr_storage storage;
+    socklen_t length = kith_udp_write(&place, &storage);
+    if (bind(descriptor, (struct sockaddr *)&storage, length) != 0) goto failed;
+    return descriptor;
+
+failed:;
+    int error = errno;
+    close(descriptor);
+    return -error;
+}
+
+// Room for the information about one packet, aligned as the macros expect.
+typedef union packet_control {
+    struct cmsghdr header;
+    unsigned char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
+} packet_control;
+
+intptr_t kith_mdns_receive(int descriptor, void *bytes, size_t capacity, kith_udp_address *from,
+                           kith_udp_address *destination, uint32_t *interface) {
+    struct sockaddr_storage source;
+    packet_control control;
+    struct iovec part = {.iov_base = bytes, .iov_len = capacity};
+    struct msghdr message;
+    memset(&message, 0, sizeof message);
+    message.msg_name = &source;
+    message.msg_namelen = sizeof source;
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    message.msg_controllen = sizeof control;
+    ssize_t count;
+    do {
+        count = recvmsg(descriptor, &message, 0);
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) return -errno;
+    if (kith_udp_read(&source, from) != 0) memset(from, 0, sizeof *from);
+    memset(destination, 0, sizeof *destination);
+    *interface = 0;
+    for (struct cmsghdr *each = CMSG_FIRSTHDR(&message); each != NULL; each = CMSG_NXTHDR(&message, each)) {
+        if (each->cmsg_level == IPPROTO_IP && each->cmsg_type == IP_PKTINFO) {
+            struct in_pktinfo info;
+            memcpy(&info, CMSG_DATA(each), sizeof info);
+            memcpy(destination->ip, &info.ipi_addr, 4);
+            *interface = (uint32_t)info.ipi_ifindex;
+        } else if (each->cmsg_level == IPPROTO_IPV6 && each->cmsg_type == IPV6_PKTINFO) {
+            struct in6_pktinfo info;
+            memcpy(&info, CMSG_DATA(each), sizeof info);
+            memcpy(destination->ip, &info.ipi6_addr, 16);
+            destination->is_ipv6 = 1;
+            *interface = info.ipi6_ifindex;
+        }
+    }
+    return count;
+}
+
+intptr_t kith_mdns_send(int descriptor, const void *bytes, size_t length, const kith_udp_address *to,
+                        uint32_t interface) {
+    struct sockaddr_storage storage;
+    kith_udp_address place = *to;
+    if (place.is_ipv6 && place.zone == 0 && (place.ip[0] == 0xFF || place.ip[0] == 0xFE)) place.zone = interface;
+    packet_control control;
+    memset(&control, 0, sizeof control);
+    struct iovec part = {.iov_base = (void *)bytes, .iov_len = length};
+    struct msghdr message;
+    memset(&message, 0, sizeof message);
+    message.msg_name = &storage;
+    message.msg_namelen = kith_udp_write(&place, &storage);
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = &control;
+    struct cmsghdr *header = &control.header;
+    if (place.is_ipv6) {
+        struct in6_pktinfo info;
+        memset(&info, 0, sizeof info);
+        info.ipi6_ifindex = interface;
+        message.msg_controllen = CMSG_SPACE(sizeof info);
+        header->cmsg_level = IPPROTO_IPV6;
+        header->cmsg_type = IPV6_PKTINFO;
+        header->cmsg_len = CMSG_LEN(sizeof info);
+        memcpy(CMSG_DATA(header), &info, sizeof info);
+    } else {
+        struct in_pktinfo info;
+        memset(&info, 0, sizeof info);
+        info.ipi_ifindex = (int)interface;
+        message.msg_controllen = CMSG_SPACE(sizeof info);
+        header->cmsg_level = IPPROTO_IP;
+        header->cmsg_type = IP_PKTINFO;
+        header->cmsg_len = CMSG_LEN(sizeof info);
+        memcpy(CMSG_DATA(header), &info, sizeof info);
+    }
+    for (;;) {
+        ssize_t count = sendmsg(descriptor, &message, MSG_NOSIGNAL);
+        if (count >= 0) return count;
+        if (errno != EINTR) return -errno;
+    }
+}
+#endif
 
 static int64_t nanoseconds(clockid_t clock) {
     struct timespec time;

@@ -26,19 +26,32 @@ public struct NetworkInterface: Hashable, Sendable {
     public var carriesMulticast: Bool
     /// Its addresses, without ports.
     public var addresses: [NetworkAddress]
+    /// The networks that those addresses are in.
+    public var networks: [NetworkPrefix]
 
     /// Describes an interface.
-    public init(name: String, index: UInt32, kind: Kind, carriesMulticast: Bool = true, addresses: [NetworkAddress]) {
+    public init(
+        name: String, index: UInt32, kind: Kind, carriesMulticast: Bool = true, addresses: [NetworkAddress],
+        networks: [NetworkPrefix] = []
+    ) {
         self.name = name
         self.index = index
         self.kind = kind
         self.carriesMulticast = carriesMulticast
         self.addresses = addresses
+        self.networks = networks
     }
 
     /// True when other machines can be reached through it: it has an address that is valid beyond its own link.
     public var leadsElsewhere: Bool {
         kind != .loopback && addresses.contains { !$0.isLoopback && !($0.isIPv6 && $0.isLinkLocal) }
+    }
+
+    /// The networks that are taken to be on its link.
+    ///
+    /// An address of IPv6 may come without its network, which a router names: then it is the usual one, of 64 bits.
+    var linkNetworks: [NetworkPrefix] {
+        networks.map { $0.base.isIPv6 ? NetworkPrefix(of: $0.base, length: min($0.length, 64)) : $0 }
     }
 
     /// The running interfaces of this machine, in the order of their numbers.
@@ -49,10 +62,14 @@ public struct NetworkInterface: Hashable, Sendable {
         var found: [UInt32: NetworkInterface] = [:]
         for entry in entries.prefix(max(0, min(Int(count), capacity))) {
             let address = NetworkAddress(entry.address)
-            if found[entry.index]?.addresses.append(address) != nil { continue }
+            let network = NetworkPrefix(of: address, length: Int(entry.prefix))
+            if found[entry.index]?.addresses.append(address) != nil {
+                found[entry.index]?.networks.append(network)
+                continue
+            }
             found[entry.index] = NetworkInterface(
                 name: Self.name(of: entry), index: entry.index, kind: Kind(entry.kind),
-                carriesMulticast: entry.multicast != 0, addresses: [address])
+                carriesMulticast: entry.multicast != 0, addresses: [address], networks: [network])
         }
         return found.values.sorted { $0.index < $1.index }
     }

@@ -49,7 +49,7 @@ typedef struct kith_interface {
     uint8_t multicast;
     /// 1 when there is one other end.
     uint8_t point_to_point;
-    /// The number of bits that all addresses of the network share.
+    /// The bits of the address that are those of its network.
     uint8_t prefix;
     char name[32];
 } kith_interface;
@@ -83,6 +83,24 @@ void kith_multicast_leave(int descriptor, const kith_udp_address *group, uint32_
 /// number of bytes, or the negated errno.
 intptr_t kith_multicast_send(int descriptor, const void *bytes, size_t length, const kith_udp_address *group,
                              uint32_t interface, const kith_udp_address *source);
+
+#ifdef __linux__
+/// Opens a non-blocking UDP socket of a family for multicast DNS: port 5353 on every address, which the other responders
+/// of this machine share; what it sends has the hop limit 255.
+///
+/// It hears no group before kith_multicast_join. Returns the descriptor, or the negated errno.
+int kith_mdns_open(int is_ipv6);
+
+/// Reads one datagram: where it came from, the interface it came in by, and the address it was sent to (port 0).
+///
+/// Returns its length, at most `capacity`, or the negated errno.
+intptr_t kith_mdns_receive(int descriptor, void *bytes, size_t capacity, kith_udp_address *from,
+                           kith_udp_address *destination, uint32_t *interface);
+
+/// Sends one datagram out of one interface. Returns the number of bytes, or the negated errno.
+intptr_t kith_mdns_send(int descriptor, const void *bytes, size_t length, const kith_udp_address *to,
+                        uint32_t interface);
+#endif
 
 /// The nanoseconds this machine has been asleep since it was started, as far as the system counts them.
 int64_t kith_network_suspended(void);

@@ -165,6 +165,9 @@ extension ByteReader {
 struct DNSWriter {
     private(set) var bytes: [UInt8] = []
     private var places: [[[UInt8]]: Int] = [:]
+    private let compresses: Bool
+
+    init(compresses: Bool = true) { self.compresses = compresses }
 
     mutating func integer(_ value: some FixedWidthInteger & UnsignedInteger) {
         var writer = ByteWriter()
@@ -191,7 +194,7 @@ struct DNSWriter {
         var rest = name.labels[...]
         while let label = rest.first {
             let ending = Array(rest)
-            if compressed, let place = places[ending] { return integer(UInt16(0xC000 | place)) }
+            if compressed, compresses, let place = places[ending] { return integer(UInt16(0xC000 | place)) }
             if places[ending] == nil, bytes.count < 0x4000 { places[ending] = bytes.count }
             integer(UInt8(label.count))
             bytes += label

@@ -26,6 +26,8 @@ public struct DNSType: RawRepresentable, Hashable, Sendable {
     public static let srv = DNSType(rawValue: 33)
     /// Not a record: what its sender can do (RFC 6891).
     public static let opt = DNSType(rawValue: 41)
+    /// The types that a name has: it has no other (RFC 4034 §4).
+    public static let nsec = DNSType(rawValue: 47)
     /// In a question: every type.
     public static let any = DNSType(rawValue: 255)
 }
@@ -84,6 +86,8 @@ public struct DNSRecord: Hashable, Sendable {
         case service(priority: UInt16, weight: UInt16, port: UInt16, host: DNSName)
         /// The start of the zone.
         case authority(DNSAuthority)
+        /// The next name of the zone, and the types that this one has, in order: it has no other.
+        case denial(next: DNSName, types: [DNSType])
         /// The data of another type, as it stands on the wire.
         ///
         /// What a pointer in it would lead to is not followed.
@@ -130,6 +134,7 @@ public struct DNSRecord: Hashable, Sendable {
         case .text: .txt
         case .service: .srv
         case .authority: .soa
+        case .denial: .nsec
         case .other(let type, _): type
         }
     }
@@ -173,8 +178,31 @@ extension DNSRecord.Content {
             for number in [
                 authority.serial, authority.refresh, authority.retry, authority.expire, authority.minimum,
             ] { writer.integer(number) }
+        case .denial(let next, let types):
+            // RFC 4034 §4.1.1: the name is not compressed.
+            writer.name(next, compressed: false)
+            for (window, types) in Dictionary(grouping: types, by: { $0.rawValue >> 8 }).sorted(by: { $0.key < $1.key })
+            {
+                var bits: [UInt8] = []
+                for type in types.map({ Int($0.rawValue & 0xFF) }) {
+                    if bits.count <= type / 8 { bits += [UInt8](repeating: 0, count: type / 8 + 1 - bits.count) }
+                    bits[type / 8] |= 0x80 >> UInt8(type % 8)
+                }
+                writer.integer(UInt8(window))
+                writer.integer(UInt8(bits.count))
+                writer.bytes(bits)
+            }
         case .other(_, let bytes): writer.bytes(bytes)
         }
+    }
+}
+
+extension DNSRecord.Content {
+    /// The data as it stands on the wire with no name compressed; empty for what cannot be written.
+    package var uncompressed: [UInt8] {
+        var writer = DNSWriter(compresses: false)
+        // A text of no strings, or of too long ones, is none of a message that was read.
+        return (try? write(to: &writer)) == nil ? [] : writer.bytes
     }
 }
 
@@ -225,8 +253,33 @@ extension ByteReader {
                 DNSAuthority(
                     server: server, mailbox: mailbox, serial: try integer(), refresh: try integer(),
                     retry: try integer(), expire: try integer(), minimum: try integer()))
+        case .nsec:
+            let end = position + length
+            let next = try dnsName(in: message)
+            return .denial(next: next, types: try dnsTypes(until: end))
         default: return .other(type, try bytes(length))
         }
+    }
+
+    /// Reads the bits of types up to a place: windows in order, each with 1 to 32 bytes.
+    @_lifetime(self: copy self)
+    private mutating func dnsTypes(until end: Int) throws(WireError) -> [DNSType] {
+        var types: [DNSType] = []
+        var last = -1
+        while position < end {
+            let window = Int(try integer(as: UInt8.self))
+            let count = Int(try integer(as: UInt8.self))
+            guard window > last, (1...32).contains(count) else {
+                throw .invalid("the types of a name are in windows, in order")
+            }
+            last = window
+            for (index, bits) in try bytes(count).enumerated() where bits != 0 {
+                for bit in 0..<8 where bits & 0x80 >> UInt8(bit) != 0 {
+                    types.append(DNSType(rawValue: UInt16(window << 8 | index << 3 | bit)))
+                }
+            }
+        }
+        return types
     }
 
     @_lifetime(self: copy self)
