@@ -48,6 +48,7 @@ extension FuzzTarget {
         case .upnp: FuzzedPortMapping.upnpSeeds
         case .relay: FuzzedRelay.seeds
         case .etcd: EtcdInspection.seeds
+        case .mdns: FuzzedMDNS.seeds
         }
     }
 }

@@ -84,6 +84,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case relay
     /// Answers of etcd to a directory, and to a relay.
     case etcd
+    /// Datagrams of multicast DNS.
+    case mdns
 
     /// Gives `bytes` to the parser.
     ///
@@ -131,6 +133,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .upnp: unsafe FuzzedPortMapping.upnp(Array(bytes))
         case .relay: unsafe FuzzedRelay.run(Array(bytes))
         case .etcd: unsafe EtcdInspection.feed(Array(bytes))
+        case .mdns: unsafe FuzzedMDNS.run(Array(bytes))
         }
     }
 
