@@ -431,6 +431,7 @@ struct DeviceParts: Sendable {
         return LocalDiscovery(
             key: key, options: discovery, lastNumber: try store.setting(lastAnnouncement).flatMap { UInt64($0) } ?? 0,
             addresses: addresses, isPaired: { store.reception(of: $0, now: Int64(time(nil))) == .paired },
+            paired: { store.receivedAsPaired(now: Int64(time(nil))) },
             note: { [weak node] in node?.heard($0) }, logger: options.logger)
     }
 

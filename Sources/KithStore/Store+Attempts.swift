@@ -32,6 +32,13 @@ extension Store {
         }
     }
 
+    /// The devices that are received as paired at `now`, in seconds since 1970; touches no disk.
+    public func receivedAsPaired(now: Int64) -> [DeviceID] {
+        known.withLock { known in
+            known.devices.filter { id in known.certifiedUntil[id].map { $0 > now } ?? true }
+        }
+    }
+
     /// Tells whether a device may show its certificate at `now`, in seconds since 1970; touches no disk.
     ///
     /// Not one that was revoked, or forgotten here; and none while this device has no certificate of its own.

@@ -103,14 +103,14 @@ final class Avahi {
     }
 
     /// Registers a service until the test is over.
-    func publish(_ name: String, _ strings: String...) throws {
+    func publish(_ name: String, _ strings: [String]) throws {
         others.append(
             try start(["avahi-publish", "-s", name, "_kith._udp", "4433"] + strings, until: "Established"))
     }
 
-    /// What the tool sees of our services; resolved, in lines of fields.
-    func browse() throws -> [[String]] {
-        let process = try prepare(["avahi-browse", "-rpt", "_kith._udp"])
+    /// What the tool sees of services, ours by default; resolved, in lines of fields.
+    func browse(_ type: String = "_kith._udp") throws -> [[String]] {
+        let process = try prepare(["avahi-browse", "-rpt", type])
         let output = Pipe()
         process.standardOutput = output
         try process.run()

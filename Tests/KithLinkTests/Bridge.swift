@@ -52,6 +52,13 @@ final class Bridge {
     /// The command that runs `command` inside an end, 0 or 1.
     func command(at end: Int, _ command: [String]) -> [String] { ["ip", "netns", "exec", ends[end]] + command }
 
+    /// Runs a command inside an end, 0 or 1.
+    func run(at end: Int, _ command: String...) throws {
+        guard Program.succeeds(self.command(at: end, command)) else {
+            throw LinkError("\(command.joined(separator: " ")) failed")
+        }
+    }
+
     /// The file that stands for an end, 0 or 1.
     func path(of end: Int) -> String { "/run/netns/\(ends[end])" }
 

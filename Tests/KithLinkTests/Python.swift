@@ -4,6 +4,7 @@ import Foundation
 enum Python {
     static let isAioquicInstalled = isInstalled("aioquic")
     static let isIrohInstalled = isInstalled("iroh")
+    static let isZeroconfInstalled = isInstalled("zeroconf")
     /// Cross-traffic comes from a few lines of Python.
     static let isInstalled = Program.succeeds(["python3", "-c", "pass"])
 

@@ -45,6 +45,14 @@ import Testing
         }
     }
 
+    /// The names of a device in the hours around now.
+    private func names(of id: DeviceID) -> [ServiceName] {
+        let hour = ServiceName.hour(of: UInt64(Date().timeIntervalSince1970 * 1_000))
+        return [hour - 1, hour, hour + 1].flatMap { hour in
+            (0..<ServiceName.maxAttempts).map { ServiceName(of: id, hour: hour, attempt: UInt8($0)) }
+        }
+    }
+
     private func isAt(_ address: String, _ heard: [String]) -> Bool { heard.first?.hasPrefix("\(address):") == true }
 
     @Test func `devices find each other by Avahi, where they moved to, and after it was killed; a goodbye is heard`()
@@ -58,15 +66,16 @@ import Testing
         #expect(try phone.kith("doctor").contains("offers this device as _kith._udp"))
 
         // Another tool sees what the announcement says, and no name.
-        let id = try laptop.id()
-        let letters = id.filter { $0 != "-" }
+        let id = try #require(DeviceID(try laptop.id()))
         var seen: [[String]] = []
         try await eventually {
-            seen = try network.avahis[1].browse().filter { $0[3] == letters }
+            seen = try network.avahis[1].browse().filter { fields in names(of: id).contains { $0.service == fields[3] }
+            }
             return !seen.isEmpty
         }
         for fields in seen {
-            #expect(fields[4...7] == ["_kith._udp", "local", "\(letters).local", "10.9.0.1"], "\(fields)")
+            #expect(fields[4...5] == ["_kith._udp", "local"] && fields[7] == "10.9.0.1", "\(fields)")
+            #expect(names(of: id).contains { $0.service == fields[3] && "\($0.host).local" == fields[6] }, "\(fields)")
             let strings = fields[9].split(separator: " ").map { $0.trimmingCharacters(in: ["\""]) }
             #expect(
                 strings.allSatisfy { $0 == "txtvers=1" || $0.hasPrefix("a0=") || $0.hasPrefix("a1=") }, "\(strings)")
@@ -80,9 +89,12 @@ import Testing
         try await eventually { try isAt("10.9.0.11", phone.heard()) && isAt("10.9.0.2", laptop.heard()) }
         #expect(try phone.kith("shell", "laptop", "--", "echo", "found") == "found\n")
 
-        // Without Avahi it says why; with it again, it is registered again, and moves again.
+        // Without Avahi it does the same itself; with it again, it is registered again, and moves again.
         network.avahis[0].killDaemon()
-        try await eventually { try laptop.kith("doctor").contains("not used: avahi-daemon does not run") }
+        try await eventually { try laptop.kith("doctor").contains("This device itself answers as _kith._udp") }
+        try await eventually {
+            try network.avahis[1].browse().contains { fields in names(of: id).contains { $0.service == fields[3] } }
+        }
         try network.avahis[0].startDaemon()
         try await eventually { try laptop.kith("doctor").contains("offers this device as _kith._udp") }
         try laptop.address("add", "10.9.0.21/24")
@@ -90,7 +102,9 @@ import Testing
 
         try laptop.kith("down")
         try await eventually { try phone.heard().isEmpty }
-        try await eventually { try network.avahis[1].browse().allSatisfy { $0[3] != letters } }
+        try await eventually {
+            try network.avahis[1].browse().allSatisfy { fields in !names(of: id).contains { $0.service == fields[3] } }
+        }
     }
 
     @Test func `what others say in a paired device's name is refused, and the device goes by another name`()
@@ -105,7 +119,8 @@ import Testing
             avahis.append(try Avahi(bridge, end))
         }
         let (laptop, stranger) = (DeviceKey(), DeviceKey())
-        let letters = laptop.id.description.filter { $0 != "-" }
+        let hour = ServiceName.hour(of: UInt64(Date().timeIntervalSince1970 * 1_000))
+        let attempts = (0..<3).map { ServiceName(of: laptop.id, hour: hour, attempt: UInt8($0)) }
 
         // The laptop's key, but another's signature: the place of the key is the same in all announcements.
         let signed = try LocalAnnouncement(
@@ -113,9 +128,13 @@ import Testing
             addresses: [NetworkAddress(ipv4: (10, 9, 0, 66), port: 4_433)]
         ).signed(by: stranger)
         let forged = signed.prefix(9) + laptop.id.bytes + signed.dropFirst(41)
-        try avahis[0].publish(letters, "txtvers=1", "a0=\(Base64.encodeURL(forged))")
-        try avahis[0].publish("\(letters)-2", "a0=!!", "a3=\(String(repeating: "A", count: 240))")
-        try avahis[0].publish("an unpaired one; $(id)", "a0=\(Base64.encodeURL(signed))")
+        let texts = stride(from: 0, to: 512, by: 240).enumerated().compactMap { index, start in
+            let letters = Base64.encodeURL(attempts[0].seal(Array(forged))).utf8.dropFirst(start).prefix(240)
+            return letters.isEmpty ? nil : "a\(index)=\(String(decoding: letters, as: UTF8.self))"
+        }
+        try avahis[0].publish(attempts[0].service, texts)
+        try avahis[0].publish(attempts[1].service, ["a0=!!", "a3=\(String(repeating: "A", count: 240))"])
+        try avahis[0].publish("an unpaired one; $(id)", ["a0=\(Base64.encodeURL(signed))"])
 
         let names = try (0..<2).map { try Namespace(path: bridge.path(of: $0)) }
         defer { for name in names { name.end() } }
@@ -127,7 +146,7 @@ import Testing
             return LocalDiscovery(
                 key: key, options: options,
                 addresses: { [NetworkAddress(ipv4: (10, 9, 0, UInt8(end + 1)), port: 4_433)] },
-                isPaired: { $0 == paired }, note: { _ in },
+                isPaired: { $0 == paired }, paired: { [paired] }, note: { _ in },
                 logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         }
         let key = DeviceKey()
@@ -144,11 +163,12 @@ import Testing
             group.addTask(executorPreference: names[0]) { await found.run() }
             let own = [NetworkAddress(ipv4: (10, 9, 0, 1), port: 4_433)]
             try await eventually { phone.addresses(of: laptop.id) == own }
-            #expect(try avahis[1].browse().contains { $0[3] == "\(letters)-3" && $0[7] == "10.9.0.1" })
+            #expect(try avahis[1].browse().contains { $0[3] == attempts[2].service && $0[7] == "10.9.0.1" })
             // Whoever takes a service away cannot make the device leave.
             avahis[0].killDaemon(SIGTERM)
-            try await eventually { if case .unavailable = found.status.responder { true } else { false } }
-            try await eventually { try avahis[1].browse().allSatisfy { $0[3] != "\(letters)-3" } }
+            // What is left of its forgeries with it: nobody offers them any more, and the device does without Avahi.
+            try await eventually { found.status.responder == .answering }
+            try await eventually { try avahis[1].browse().allSatisfy { $0[3] != attempts[2].service } }
             #expect(phone.addresses(of: laptop.id) == own)
         }
     }
@@ -167,9 +187,10 @@ import Testing
         defer { network.remove() }
         try network.laptop.up("--no-dns-sd")
         try network.up(network.phone)
-        let letters = try network.phone.id().filter { $0 != "-" }
-        try await eventually { try network.avahis[0].browse().contains { $0[3] == letters } }
-        #expect(try network.avahis[0].browse().allSatisfy { $0[3] == letters })
+        let id = try #require(DeviceID(try network.phone.id()))
+        func isPhone(_ fields: [String]) -> Bool { names(of: id).contains { $0.service == fields[3] } }
+        try await eventually { try network.avahis[0].browse().contains(where: isPhone) }
+        #expect(try network.avahis[0].browse().allSatisfy(isPhone))
         #expect(try !network.laptop.kith("doctor").contains("DNS-SD"))
     }
 }

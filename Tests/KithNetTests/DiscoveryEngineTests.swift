@@ -71,6 +71,25 @@ import Testing
         #expect(scene.engine.addresses(of: id) == [.host(9), .host(7)])
     }
 
+    @Test func `on a network only its own addresses are believed, if that is all that may be named`() throws {
+        var scene = Scene()
+        let near = NetworkAddress(ipv4: (10, 9, 0, 7), port: 4_433)
+        let far = NetworkAddress(ipv4: (192, 168, 1, 1), port: 4_433)
+        func hear(_ addresses: [NetworkAddress], lifetime: UInt32 = 90) throws -> DiscoveryEngine.Reception {
+            scene.pass(1)
+            let announcement = try scene.announcement(at: addresses, lifetime: lifetime)
+            return scene.engine.receive(
+                announcement, isKnown: true, isFromHere: false,
+                networks: [NetworkPrefix(of: NetworkAddress(ipv4: (10, 9, 0, 1), port: 0), length: 24)], at: scene.now,
+                time: scene.time)
+        }
+        let id = scene.other.id
+        #expect(try hear([far]) == .refused(.otherNetwork))
+        #expect(try hear([]) == .refused(.otherNetwork))
+        #expect(try hear([far, near]) == .found(id, [near]))
+        #expect(try hear([], lifetime: 0) == .left(id))
+    }
+
     @Test func `a device that falls silent is gone when what it said last holds no more`() throws {
         var scene = Scene()
         _ = scene.hear(try scene.announcement(lifetime: 90))

@@ -41,6 +41,7 @@ import Testing
             LocalDiscovery(
                 key: key, options: options, addresses: { self.state.withLock { $0.addresses } },
                 isPaired: { device in self.state.withLock { $0.paired.contains(device) } },
+                paired: { self.state.withLock { Array($0.paired) } },
                 note: { event in self.state.withLock { $0.events.append(event) } },
                 logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         }

@@ -66,7 +66,7 @@ extension Bench {
                 LocalDiscovery(
                     key: key, options: options,
                     addresses: { [NetworkAddress(ipv4: (127, 0, 0, 1), port: UInt16(1_000 + number))] },
-                    isPaired: { ids.contains($0) }, note: { _ in },
+                    isPaired: { ids.contains($0) }, paired: { Array(ids) }, note: { _ in },
                     logger: Logger(label: "bench", factory: { _ in SwiftLogNoOpLogHandler() }))
             }
             func wait(until isDone: () -> Bool) async throws {

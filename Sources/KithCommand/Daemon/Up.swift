@@ -77,9 +77,23 @@ struct UpCommand: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("no-dns-sd"),
-        help: "Announce this device to the group alone, not as _kith._udp by Avahi as well."
+        help: "Announce this device to the group alone, not as _kith._udp by multicast DNS as well."
     )
     var withoutResponder = false
+
+    @Flag(
+        name: .customLong("no-group"),
+        help: ArgumentHelp(
+            "Announce this device as _kith._udp alone: by a name of the hour, which only paired devices can read.",
+            discussion: "Devices whose networks carry no multicast DNS do not find it then.")
+    )
+    var withoutGroup = false
+
+    @Flag(
+        name: .customLong("iroh-name"),
+        help: "Answer as iroh's _irohv1._udp as well: whoever is on the local network can follow this device's key."
+    )
+    var withIrohName = false
 
     @Option(
         name: .customLong("discovery-group"),
@@ -261,6 +275,8 @@ struct UpCommand: AsyncParsableCommand {
         if !withoutDiscovery {
             var discovery = LocalDiscovery.Options()
             discovery.usesResponder = !withoutResponder
+            discovery.usesGroups = !withoutGroup
+            discovery.offersIrohName = withIrohName
             if let group {
                 discovery.group = group
                 discovery.group6?.port = group.port
@@ -359,7 +375,8 @@ struct UpCommand: AsyncParsableCommand {
         let hidden = status.addresses.count - shown.count
         if hidden > 0 { printLine("             and \(hidden) more: kith status") }
         if let discovery = status.discovery {
-            printLine("  discovery  paired devices on this network find it (\(discovery.group))")
+            let place = withoutGroup ? "_kith._udp" : discovery.group.description
+            printLine("  discovery  paired devices on this network find it (\(place))")
         }
         let relays = (status.relays ?? []).prefix(2)
         for (index, relay) in relays.enumerated() {
@@ -403,6 +420,8 @@ struct UpCommand: AsyncParsableCommand {
         if let metrics { arguments += ["--metrics", metrics.description] }
         if withoutDiscovery { arguments.append("--no-discovery") }
         if withoutResponder { arguments.append("--no-dns-sd") }
+        if withoutGroup { arguments.append("--no-group") }
+        if withIrohName { arguments.append("--iroh-name") }
         if let group { arguments += ["--discovery-group", group.description] }
         for peer in peers { arguments += ["--peer", peer.description] }
         for relay in relays { arguments += ["--use-relay", relay?.description ?? "none"] }

@@ -14,18 +14,27 @@ struct AvahiEngine {
     enum Action: Hashable {
         /// Send these bytes.
         case send([UInt8])
-        /// Read the announcement in this data of a TXT record, which anybody can have written.
-        case heard([UInt8])
+        /// Read what a service says on an interface, as data of a TXT record: anybody can have written it.
+        case heard(service: String, [UInt8], interface: UInt32)
+    }
+
+    /// Whether Avahi serves this device.
+    enum Presence: Hashable {
+        /// It has not been found out yet.
+        case unknown
+        /// It does not run, or there is no bus.
+        case absent
+        case serving
+        /// It runs, and wants nothing to do with this device.
+        case refusing
     }
 
     /// The most services of others that are remembered.
     static let maxSeen = 256
-    /// The most names that are tried.
-    private static let maxAttempts = 8
     /// The most that are asked about at a time, and those in one device's name on one interface by one version of IP:
     /// others may have taken all names but the last that it tries.
     static let maxAsked = 128
-    static let maxAskedPerDevice = maxAttempts
+    static let maxAskedPerDevice = ServiceName.maxAttempts
 
     private enum Question {
         case hello, owner, state, group, browser
@@ -55,9 +64,8 @@ struct AvahiEngine {
     private static let avahi = "org.freedesktop.Avahi"
     private static let absent = "avahi-daemon does not run"
 
-    private let id: DeviceID
-    /// Whether to ask about a device's service on an interface.
-    private let isWanted: @Sendable (DeviceID, UInt32) -> Bool
+    /// The paired device that a name is of, if its service is to be asked about on an interface.
+    private let device: @Sendable (String, UInt32) -> DeviceID?
     private var serial: UInt32 = 0
     private var questions: [UInt32: Question] = [:]
     /// Avahi's own name on the bus: nobody else's word counts.
@@ -73,11 +81,9 @@ struct AvahiEngine {
     private var seen: [Service: Asked] = [:]
     /// Why the device is not registered; `nil` when it is.
     private(set) var problem: String? = "the message bus has not answered"
+    private(set) var presence = Presence.unknown
 
-    init(id: DeviceID, isWanted: @escaping @Sendable (DeviceID, UInt32) -> Bool) {
-        self.id = id
-        self.isWanted = isWanted
-    }
+    init(device: @escaping @Sendable (String, UInt32) -> DeviceID?) { self.device = device }
 
     // MARK: - From this device
 
@@ -89,14 +95,20 @@ struct AvahiEngine {
     }
 
     /// Notes that there is no connection.
-    mutating func disconnected(_ why: String) { reset(why) }
+    mutating func disconnected(_ why: String) {
+        reset(why)
+        presence = .absent
+    }
 
     /// Offers these services, in place of those before.
     mutating func publish(_ records: [ServiceRecord]) -> [Action] {
+        // Other names are all to be had.
+        if records.first?.hour != self.records.first?.hour { attempt = 0 }
         self.records = records
         guard group != nil else { return [] }
-        let places = records.map { [$0.interface: $0.addresses] }
-        guard places == entered.map({ [$0.interface: $0.addresses] }), !records.isEmpty else { return enter() }
+        func place(_ record: ServiceRecord) -> [UInt32: [NetworkAddress]] { [record.interface: record.addresses] }
+        guard records.map(place) == entered.map(place), records.first?.hour == entered.first?.hour, !records.isEmpty
+        else { return enter() }
         let actions = update(records)
         if !actions.isEmpty { entered = records }
         return actions
@@ -105,12 +117,16 @@ struct AvahiEngine {
     /// Says something else in the services that are offered, if they are.
     mutating func update(_ records: [ServiceRecord]) -> [Action] {
         guard let group, isEstablished else { return [] }
-        return records.filter { record in entered.contains { $0.interface == record.interface } }.map { record in
-            ask(
+        let same = records.filter { record in
+            entered.contains { $0.interface == record.interface && $0.hour == record.hour }
+        }
+        return same.map { record in
+            let said = record.attempts[attempt]
+            return ask(
                 .nothing, Self.avahi, group, Self.avahi + ".EntryGroup", "UpdateServiceTxt",
                 [
-                    .int32(Int32(clamping: record.interface)), .int32(-1), .uint32(0), .string(name),
-                    .string(ServiceRecord.type), .string(ServiceRecord.domain), .lists(record.text),
+                    .int32(Int32(clamping: record.interface)), .int32(-1), .uint32(0), .string(said.name.service),
+                    .string(ServiceRecord.type), .string(ServiceRecord.domain), .lists(said.text),
                 ])
         }
     }
@@ -123,15 +139,13 @@ struct AvahiEngine {
             case .not: actions += look(at: service)
             case .soon: break
             case .at(let path):
-                guard !isWanted(service) else { break }
+                guard self.device(of: service) == nil else { break }
                 seen[service] = .not
                 actions.append(free(path))
             }
         }
         return actions
     }
-
-    private var name: String { ServiceRecord.name(of: id, attempt: attempt) }
 
     private mutating func reset(_ why: String?) {
         (owner, group, browser, problem) = (nil, nil, nil, why)
@@ -167,16 +181,17 @@ struct AvahiEngine {
         entered = records
         problem = "it has not registered this device yet"
         guard !records.isEmpty else { return actions }
-        let host = "\(name).\(ServiceRecord.domain)"
         let question = Question.entries(attempt: attempt)
         for record in records {
+            let said = record.attempts[attempt]
+            let host = "\(said.name.host).\(ServiceRecord.domain)"
             let place = Int32(clamping: record.interface)
             actions.append(
                 ask(
                     question, Self.avahi, group, interface, "AddService",
                     [
-                        .int32(place), .int32(-1), .uint32(0), .string(name), .string(ServiceRecord.type),
-                        .string(ServiceRecord.domain), .string(host), .uint16(record.port), .lists(record.text),
+                        .int32(place), .int32(-1), .uint32(0), .string(said.name.service), .string(ServiceRecord.type),
+                        .string(ServiceRecord.domain), .string(host), .uint16(record.port), .lists(said.text),
                     ]))
             for address in record.addresses where !address.isLinkLocal {
                 // No PTR (flag 16): the machine has one, with a name.
@@ -245,17 +260,21 @@ struct AvahiEngine {
 
     private mutating func failed(_ question: Question, _ message: DBusMessage) -> [Action] {
         switch question {
-        case .owner: problem = Self.absent
-        case .hello, .state, .group, .browser: problem = "it refuses: \(Self.shown(message.failure))"
+        case .owner: (problem, presence) = (Self.absent, .absent)
+        case .hello, .state, .group, .browser: refuse(message)
         case .entries(let number):
             // Another program on this machine has the name; one step for all entries of an attempt.
             guard number == attempt else { return [] }
             if message.failure == Self.avahi + ".CollisionError" { return renamed() }
-            problem = "it refuses: \(Self.shown(message.failure))"
+            refuse(message)
         case .records(let service): seen[service] = .not
         case .nothing: break
         }
         return []
+    }
+
+    private mutating func refuse(_ message: DBusMessage) {
+        (problem, presence) = ("it refuses: \(Self.shown(message.failure))", .refusing)
     }
 
     /// A failure's name, as something to print.
@@ -269,6 +288,7 @@ struct AvahiEngine {
         else { return [] }
         if new.isEmpty {
             reset(Self.absent)
+            presence = .absent
             return []
         }
         return appeared(new)
@@ -278,6 +298,7 @@ struct AvahiEngine {
         guard name != owner else { return [] }
         reset("it has not registered this device yet")
         owner = name
+        presence = .serving
         return [ask(.state, Self.avahi, "/", Self.avahi + ".Server", "GetState")]
     }
 
@@ -315,7 +336,10 @@ struct AvahiEngine {
             return [free(path)]
         case ("\(Self.avahi).RecordBrowser", "ItemNew"):
             guard values.count == 7, case .uint16(16) = values[4], case .bytes(let data) = values[5] else { return [] }
-            return seen.values.contains { if case .at(message.path) = $0 { true } else { false } } ? [.heard(data)] : []
+            let service = seen.first { if case .at(message.path) = $0.value { true } else { false } }?.key
+            return service.map {
+                [Action.heard(service: $0.name, data, interface: UInt32(clamping: $0.interface))]
+            } ?? []
         default: return []
         }
     }
@@ -328,7 +352,7 @@ struct AvahiEngine {
             // They may have changed since they were entered.
             return entered == records ? [] : publish(records)
         case 3: return renamed()
-        case 4: problem = "it cannot register this device"
+        case 4: (problem, presence) = ("it cannot register this device", .refusing)
         default: break
         }
         return []
@@ -336,7 +360,7 @@ struct AvahiEngine {
 
     /// Tries the next name: somebody has this one.
     private mutating func renamed() -> [Action] {
-        guard attempt + 1 < Self.maxAttempts else {
+        guard attempt + 1 < ServiceName.maxAttempts else {
             problem = "others on this network have this device's name"
             return []
         }
@@ -345,25 +369,22 @@ struct AvahiEngine {
     }
 
     private mutating func appeared(_ service: Service) -> [Action] {
-        // Only names of devices are kept, so nothing else can be asked for.
-        guard seen[service] == nil, seen.count < Self.maxSeen, let device = ServiceRecord.device(named: service.name),
-            device != id
-        else { return [] }
+        // Only what may be the name of a device is kept, so nothing else can be asked for.
+        guard seen[service] == nil, seen.count < Self.maxSeen, ServiceName.isOne(service.name) else { return [] }
         seen[service] = .not
         return look(at: service)
     }
 
-    private func isWanted(_ service: Service) -> Bool {
-        guard let device = ServiceRecord.device(named: service.name) else { return false }
-        return isWanted(device, UInt32(clamping: service.interface))
+    private func device(of service: Service) -> DeviceID? {
+        device(service.name, UInt32(clamping: service.interface))
     }
 
     private mutating func look(at service: Service) -> [Action] {
-        guard isWanted(service), let device = ServiceRecord.device(named: service.name) else { return [] }
+        guard let device = self.device(of: service) else { return [] }
         let asked = seen.filter { if case .not = $0.value { false } else { true } }.keys
         let same = asked.count {
             $0.interface == service.interface && $0.ipVersion == service.ipVersion
-                && ServiceRecord.device(named: $0.name) == device
+                && self.device(of: $0) == device
         }
         guard asked.count < Self.maxAsked, same < Self.maxAskedPerDevice else { return [] }
         seen[service] = .soon

@@ -29,25 +29,28 @@ final class AvahiResponder: ServiceResponder {
 
     private let path: String?
     private let clock: any Ticker
-    private let heard: @Sendable ([UInt8]) -> Void
+    private let heard: @Sendable (String, [[UInt8]], UInt32) -> Void
+    private let changed: @Sendable (AvahiEngine.Presence) -> Void
     private let logger: Logger
-    private let state: Mutex<State>
+    private let mutex: Mutex<State>
 
-    /// Makes one for the device `id`, on the bus at an address, or else at the one that the environment names.
+    /// Makes one for the bus at an address, or else at the one that the environment names.
     ///
-    /// `isWanted` tells whether to ask about a device's service on an interface; `heard` takes the announcements, which
-    /// anybody can have written.
+    /// `device` returns the paired device that a service is of, if it is to be asked about on an interface; `heard` takes
+    /// what a service says, which anybody can have written; `changed` hears whether Avahi serves this device.
     init(
-        id: DeviceID, bus address: String?, clock: any Ticker, logger: Logger,
-        isWanted: @escaping @Sendable (DeviceID, UInt32) -> Bool,
-        heard: @escaping @Sendable ([UInt8]) -> Void
+        bus address: String?, clock: any Ticker, logger: Logger,
+        device: @escaping @Sendable (String, UInt32) -> DeviceID?,
+        heard: @escaping @Sendable (String, [[UInt8]], UInt32) -> Void,
+        changed: @escaping @Sendable (AvahiEngine.Presence) -> Void
     ) {
         let usual = unsafe getenv("DBUS_SYSTEM_BUS_ADDRESS").map { unsafe String(cString: $0) }
         path = Self.busPath(address ?? usual)
         self.clock = clock
         self.logger = logger
         self.heard = heard
-        state = Mutex(State(engine: AvahiEngine(id: id, isWanted: isWanted)))
+        self.changed = changed
+        mutex = Mutex(State(engine: AvahiEngine(device: device)))
     }
 
     /// The path in a bus address; the system's usual one without an address, `nil` for a bus elsewhere.
@@ -62,11 +65,18 @@ final class AvahiResponder: ServiceResponder {
         return nil
     }
 
-    var problem: String? { state.withLock { $0.engine.problem } }
+    var presence: AvahiEngine.Presence { mutex.withLock { $0.engine.presence } }
+
+    var state: LocalDiscovery.Responder {
+        mutex.withLock { $0.engine.problem }.map { .unavailable($0) } ?? .registered
+    }
 
     func publish(_ records: [ServiceRecord]) { act { $0.publish(records) } }
 
-    func examine() { act { $0.examine() } }
+    func examine(isNew: Bool) { act { $0.examine() } }
+
+    /// Avahi follows the interfaces itself.
+    func use(_ interfaces: [NetworkInterface]) {}
 
     func leave(_ records: [ServiceRecord]) async {
         guard act({ $0.update(records) }) else { return }
@@ -78,7 +88,10 @@ final class AvahiResponder: ServiceResponder {
         var last: String?
         while !Task.isCancelled {
             let why = await converse(on: reactor)
-            state.withLock { $0.engine.disconnected(why) }
+            act { engine in
+                engine.disconnected(why)
+                return []
+            }
             if why != last { logger.debug("no DNS-SD responder is used", metadata: ["why": "\(why)"]) }
             last = why
             // Ends early only when cancelled.
@@ -95,14 +108,14 @@ final class AvahiResponder: ServiceResponder {
         } catch {
             return "no message bus answers at \(path): \(error)"
         }
-        defer { state.withLock { $0.descriptor = nil } }
+        defer { mutex.withLock { $0.descriptor = nil } }
         do {
             try connection.send(Array("\0AUTH EXTERNAL \(Self.hexadecimal("\(geteuid())"))\r\n".utf8))
             guard try await connection.line().starts(with: "OK ".utf8) else {
                 return "the message bus does not admit this user"
             }
             try connection.send(Array("BEGIN\r\n".utf8))
-            state.withLock { $0.descriptor = connection.descriptor }
+            mutex.withLock { $0.descriptor = connection.descriptor }
             act { $0.start() }
             while let bytes = try await connection.message() {
                 let message = try DBusMessage(bytes)
@@ -122,16 +135,16 @@ final class AvahiResponder: ServiceResponder {
     ///
     /// What is sent is in the order in which the engine said it.
     @discardableResult private func act(_ body: (inout AvahiEngine) -> [AvahiEngine.Action]) -> Bool {
-        let (texts, hasSent) = state.withLock { state in
-            var texts: [[UInt8]] = []
+        let (texts, hasSent, presence) = mutex.withLock { state in
+            var texts: [AvahiEngine.Action] = []
             var hasSent = false
-            guard let descriptor = state.descriptor else {
-                _ = body(&state.engine)
-                return (texts, false)
-            }
-            for action in body(&state.engine) {
+            let before = state.engine.presence
+            let actions = body(&state.engine)
+            let presence = state.engine.presence == before ? nil : state.engine.presence
+            guard let descriptor = state.descriptor else { return (texts, false, presence) }
+            for action in actions {
                 switch action {
-                case .heard(let data): texts.append(data)
+                case .heard: texts.append(action)
                 case .send(let bytes):
                     guard state.descriptor != nil else { continue }
                     hasSent = DBusConnection.send(bytes, to: descriptor)
@@ -139,12 +152,13 @@ final class AvahiResponder: ServiceResponder {
                     if !hasSent { state.descriptor = nil }
                 }
             }
-            return (texts, hasSent)
+            return (texts, hasSent, presence)
         }
-        for text in texts {
-            // What is no announcement counts as one that is malformed.
-            heard(ServiceRecord.announcement(in: text) ?? [])
+        for case .heard(let service, let data, let interface) in texts {
+            // What is no text counts as one that says nothing.
+            heard(service, ServiceRecord.strings(in: data) ?? [], interface)
         }
+        if let presence { changed(presence) }
         return hasSent
     }
 }

@@ -36,6 +36,8 @@ struct DiscoveryEngine {
         case old
         /// Its time is more than a day from this device's.
         case otherTime
+        /// None of its addresses is of the network it was heard on.
+        case otherNetwork
         /// More signatures were to be checked than are.
         case tooMany
         /// The device it names did not sign it.
@@ -190,10 +192,11 @@ struct DiscoveryEngine {
     /// Takes a datagram in.
     ///
     /// `isKnown` says whether the device it names is paired with this one, `isFromHere` whether it came from this
-    /// machine's loopback interface; `time` is milliseconds since 1970.
+    /// machine's loopback interface; `networks` are those that it may name addresses of, `nil`: any; `time` is milliseconds
+    /// since 1970.
     mutating func receive(
-        _ announcement: ReceivedAnnouncement, isKnown: Bool, isFromHere: Bool, at now: ContinuousClock.Instant,
-        time: UInt64
+        _ announcement: ReceivedAnnouncement, isKnown: Bool, isFromHere: Bool, networks: [NetworkPrefix]? = nil,
+        at now: ContinuousClock.Instant, time: UInt64
     ) -> Reception {
         let claim = announcement.claim
         func refuse(_ reason: Refusal) -> Reception {
@@ -205,7 +208,10 @@ struct DiscoveryEngine {
         guard isKnown else { return refuse(.unpaired) }
         let distance = claim.number > time ? claim.number - time : time - claim.number
         guard distance <= Self.tolerance else { return refuse(.otherTime) }
-        let addresses = Self.usable(claim.addresses, isFromHere: isFromHere)
+        let addresses = Self.usable(claim.addresses, isFromHere: isFromHere).filter { address in
+            networks?.contains { $0.contains(address) } ?? true
+        }
+        guard claim.isGoodbye || networks == nil || !addresses.isEmpty else { return refuse(.otherNetwork) }
         let known = entries[claim.id]
         // One device announces itself on several interfaces with one number: together they say where it is.
         let isSame = known?.number == claim.number

@@ -13,8 +13,8 @@ import Darwin
 #endif
 
 /// Finds paired devices on the local network, and lets them find this one: signed announcements to a group of IPv4 and
-/// one of IPv6, on every suitable interface; and the same announcements as a service `_kith._udp` of Avahi, where
-/// that runs.
+/// one of IPv6, on every suitable interface; and the same announcements as a service `_kith._udp` of multicast DNS, by
+/// Avahi where that runs, by a responder of this device's own elsewhere.
 ///
 /// What it hears is a hint and nothing else: an address to try, at which only the holder of the device's key is
 /// accepted. Nothing is dialed because somebody was heard. Announcements of devices that are not paired with this one
@@ -31,8 +31,16 @@ public final class LocalDiscovery: Sendable {
         public var interval = Duration.seconds(30)
         /// The networks that are used.
         public var policy = NetworkPolicy()
-        /// Whether the system's DNS-SD responder makes the device known, too, and finds others.
+        /// Whether the device announces itself to the groups, where everybody can read its key.
+        ///
+        /// Without them multicast DNS alone makes it known, to those who know its key.
+        public var usesGroups = true
+        /// Whether multicast DNS makes the device known, too, and finds others.
         public var usesResponder = true
+        /// Whether the device goes by the name of iroh's own discovery, too, which is its key.
+        ///
+        /// A responder of this device's own does that, beside whichever else the machine has.
+        public var offersIrohName = false
         /// The address of the message bus by which Avahi is asked; `nil`: the system's.
         package var systemBus: String?
 
@@ -59,14 +67,16 @@ public final class LocalDiscovery: Sendable {
         case lost(DeviceID)
     }
 
-    /// What the system's DNS-SD responder does for this device.
+    /// How multicast DNS makes this device known.
     @nonexhaustive
     public enum Responder: Hashable, Sendable {
-        /// It is not asked.
+        /// It is not used.
         case off
-        /// It makes the device known.
+        /// The system's responder does it.
         case registered
-        /// It does not, or not now, because of that.
+        /// This device does it itself.
+        case answering
+        /// Neither does, or not now, because of that.
         case unavailable(String)
     }
 
@@ -80,7 +90,7 @@ public final class LocalDiscovery: Sendable {
         public var problem: String?
         /// The number of announcements from which nothing was learned: of unpaired devices, repetitions, forgeries.
         public var refused = 0
-        /// The system's DNS-SD responder.
+        /// What becomes of it in multicast DNS.
         public var responder = Responder.off
     }
 
@@ -95,6 +105,7 @@ public final class LocalDiscovery: Sendable {
         var timer: TimerQueue.Ticket?
         /// What the responder offers, and when that is to be made anew.
         var kept: [Place] = []
+        var hour: UInt64 = 0
         var renewal: ContinuousClock.Instant?
     }
 
@@ -113,6 +124,8 @@ public final class LocalDiscovery: Sendable {
     private let options: Options
     private let addresses: @Sendable () -> [NetworkAddress]
     private let isPaired: @Sendable (DeviceID) -> Bool
+    private let paired: @Sendable () -> [DeviceID]
+    private let names = Mutex(KnownServices())
     private let note: @Sendable (Event) -> Void
     private let clock: any Ticker
     private let time: @Sendable () -> UInt64
@@ -128,27 +141,30 @@ public final class LocalDiscovery: Sendable {
     ///
     /// `key` signs. `lastNumber` is ``lastNumber`` of the discovery before, so that others do not take new announcements
     /// for old ones. `addresses` returns where the device listens now; `isPaired` tells whether a device is paired with
-    /// this one, and is asked for every datagram; `note` hears what happens. All three are quick.
+    /// this one, and is asked for every datagram; `paired` returns all that are; `note` hears what happens. All four are
+    /// quick.
     public convenience init(
         key: DeviceKey, options: Options = Options(), lastNumber: UInt64 = 0,
         addresses: @escaping @Sendable () -> [NetworkAddress], isPaired: @escaping @Sendable (DeviceID) -> Bool,
-        note: @escaping @Sendable (Event) -> Void, logger: Logger
+        paired: @escaping @Sendable () -> [DeviceID], note: @escaping @Sendable (Event) -> Void, logger: Logger
     ) {
         self.init(
             key: key, options: options, lastNumber: lastNumber, clock: ContinuousClock(), time: Self.milliseconds,
-            random: SystemRandomNumberGenerator(), addresses: addresses, isPaired: isPaired, note: note, logger: logger)
+            random: SystemRandomNumberGenerator(), addresses: addresses, isPaired: isPaired, paired: paired, note: note,
+            logger: logger)
     }
 
     package init(
         key: DeviceKey, options: Options, lastNumber: UInt64, clock: any Ticker,
         time: @escaping @Sendable () -> UInt64, random: sending any RandomNumberGenerator,
         addresses: @escaping @Sendable () -> [NetworkAddress], isPaired: @escaping @Sendable (DeviceID) -> Bool,
-        note: @escaping @Sendable (Event) -> Void, logger: Logger
+        paired: @escaping @Sendable () -> [DeviceID], note: @escaping @Sendable (Event) -> Void, logger: Logger
     ) {
         self.key = key
         self.options = options
         self.addresses = addresses
         self.isPaired = isPaired
+        self.paired = paired
         self.note = note
         self.clock = clock
         self.time = time
@@ -165,13 +181,26 @@ public final class LocalDiscovery: Sendable {
 
     #if os(Linux)
     private func makeResponder() -> (any ServiceResponder)? {
-        let isWanted: @Sendable (DeviceID, UInt32) -> Bool = { [weak self] device, interface in
-            guard let self, isPaired(device) else { return false }
-            return state.withLock { state in state.interfaces.contains { $0.index == interface } }
+        let device: @Sendable (String, UInt32) -> DeviceID? = { [weak self] service, interface in
+            guard let self, let device = names.withLock({ $0.device(named: service) }), isPaired(device),
+                state.withLock({ state in state.interfaces.contains { $0.index == interface } })
+            else { return nil }
+            return device
         }
-        let heard: @Sendable ([UInt8]) -> Void = { [weak self] in self?.received($0, isFromHere: false) }
-        return AvahiResponder(
-            id: key.id, bus: options.systemBus, clock: clock, logger: logger, isWanted: isWanted, heard: heard)
+        let heard: @Sendable (String, [[UInt8]], UInt32) -> Void = { [weak self] service, strings, interface in
+            self?.received(strings, of: service, on: interface)
+        }
+        let own = MulticastDNS(
+            iroh: options.offersIrohName ? key.id : nil, clock: clock, logger: logger,
+            isWanted: { device($0, $1) != nil }, heard: heard)
+        guard !options.offersIrohName else {
+            own.activate(true)
+            return own
+        }
+        let avahi = AvahiResponder(
+            bus: options.systemBus, clock: clock, logger: logger, device: device, heard: heard
+        ) { presence in own.activate(presence == .absent || presence == .refusing) }
+        return ResponderChoice(avahi, or: own, clock: clock)
     }
     #else
     private func makeResponder() -> (any ServiceResponder)? { nil }
@@ -185,8 +214,7 @@ public final class LocalDiscovery: Sendable {
     /// The state now.
     public var status: Status {
         let now = clock.now
-        let offer: Responder =
-            responder.withLock(\.self).map { $0.problem.map { .unavailable($0) } ?? .registered } ?? .off
+        let offer = responder.withLock(\.self)?.state ?? .off
         return state.withLock { state in
             Status(
                 interfaces: state.interfaces.map(\.name),
@@ -235,8 +263,8 @@ public final class LocalDiscovery: Sendable {
             fail("The system gives no descriptor to wait at: \(error).")
             return logger.warning("devices on this network are not found", metadata: ["why": "\(error)"])
         }
-        let sockets = open(on: reactor)
-        guard !sockets.isEmpty else {
+        let sockets = options.usesGroups ? open(on: reactor) : []
+        guard !sockets.isEmpty || !options.usesGroups else {
             logger.warning("devices on this network are not found", metadata: ["why": "\(status.problem ?? "")"])
             return
         }
@@ -302,7 +330,9 @@ public final class LocalDiscovery: Sendable {
                 problems.append("\(name) cannot join \(socket.group): \(error)")
             }
         }
-        let usable = interfaces.filter { interface in served.contains { $0.interface == interface.index } }
+        let usable = interfaces.filter { interface in
+            !options.usesGroups || served.contains { $0.interface == interface.index }
+        }
         let now = clock.now
         let hasChanged = state.withLock { state in
             defer { (state.interfaces, state.joined) = (usable, served) }
@@ -312,6 +342,7 @@ public final class LocalDiscovery: Sendable {
             return true
         }
         guard hasChanged else { return }
+        responder.withLock(\.self)?.use(usable.filter { $0.kind != .loopback })
         logger.info(
             "announcing this device on the local network",
             metadata: ["interfaces": "\(usable.map(\.name).joined(separator: ", "))"])
@@ -359,7 +390,9 @@ public final class LocalDiscovery: Sendable {
     /// Has the responder offer what is announced, when that has changed or was made some time ago.
     private func keep(_ number: UInt64) {
         guard let responder = responder.withLock(\.self) else { return }
-        responder.examine()
+        let hour = ServiceName.hour(of: time())
+        let devices = paired().filter { $0 != key.id }
+        responder.examine(isNew: names.withLock { $0.update(hour: hour, devices: devices) })
         let listening = addresses()
         let now = clock.now
         let places = state.withLock { state -> [Place]? in
@@ -368,13 +401,15 @@ public final class LocalDiscovery: Sendable {
                 let own = Self.own(listening, at: interface)
                 return own.isEmpty ? nil : Place(interface: interface.index, addresses: own)
             }
-            guard places != state.kept || state.renewal.map({ $0 <= now }) ?? true else { return nil }
-            (state.kept, state.renewal) = (places, now + state.engine.keptInterval)
+            guard places != state.kept || hour != state.hour || state.renewal.map({ $0 <= now }) ?? true else {
+                return nil
+            }
+            (state.kept, state.hour, state.renewal) = (places, hour, now + state.engine.keptInterval)
             return places
         }
         guard let places else { return }
         responder.publish(
-            records(of: places) { addresses in
+            records(of: places, hour) { addresses in
                 state.withLock { $0.engine.keptAnnouncement(number, addresses: addresses) }
             })
     }
@@ -382,15 +417,18 @@ public final class LocalDiscovery: Sendable {
     /// Has it say goodbye.
     private func leave() async {
         guard let responder = responder.withLock(\.self) else { return }
-        let (places, number) = state.withLock { ($0.kept, $0.engine.nextNumber(time())) }
-        await responder.leave(records(of: places) { _ in state.withLock { $0.engine.goodbye(number) } })
+        let (places, hour, number) = state.withLock { ($0.kept, $0.hour, $0.engine.nextNumber(time())) }
+        await responder.leave(records(of: places, hour) { _ in state.withLock { $0.engine.goodbye(number) } })
     }
 
-    private func records(of places: [Place], _ make: ([NetworkAddress]) -> LocalAnnouncement) -> [ServiceRecord] {
+    private func records(
+        of places: [Place], _ hour: UInt64, _ make: ([NetworkAddress]) -> LocalAnnouncement
+    ) -> [ServiceRecord] {
         places.compactMap { place in
             do throws(KithError) {
                 let bytes = try make(place.addresses).signed(by: key)
-                return ServiceRecord(interface: place.interface, addresses: place.addresses, announcement: bytes)
+                return ServiceRecord(
+                    of: key.id, hour: hour, interface: place.interface, addresses: place.addresses, announcement: bytes)
             } catch {
                 logger.debug("no announcement was made for the responder", metadata: ["error": "\(error)"])
                 return nil
@@ -442,8 +480,16 @@ public final class LocalDiscovery: Sendable {
     /// Takes a datagram in.
     func received(_ bytes: [UInt8], from source: NetworkAddress) { received(bytes, isFromHere: source.isLoopback) }
 
-    /// Takes an announcement in, wherever it was heard: by the group, or from the responder.
-    private func received(_ bytes: [UInt8], isFromHere: Bool) {
+    /// Takes in what a service says; only addresses of the network that it is on are believed.
+    private func received(_ strings: [[UInt8]], of service: String, on interface: UInt32) {
+        guard let bytes = names.withLock({ $0.open(strings, named: service) }),
+            let networks = state.withLock({ $0.interfaces.first { $0.index == interface }?.linkNetworks })
+        else { return state.withLock { $0.malformed.saturatingAdd(1) } }
+        received(bytes, isFromHere: false, networks: networks)
+    }
+
+    /// Takes an announcement in, wherever it was heard: by the group, or from a service.
+    private func received(_ bytes: [UInt8], isFromHere: Bool, networks: [NetworkPrefix]? = nil) {
         guard let device = ReceivedAnnouncement.device(named: bytes) else {
             return state.withLock { $0.malformed.saturatingAdd(1) }
         }
@@ -458,7 +504,7 @@ public final class LocalDiscovery: Sendable {
         let (now, time) = (clock.now, time())
         let reception = state.withLock { state in
             state.engine.receive(
-                announcement, isKnown: true, isFromHere: isFromHere, at: now, time: time)
+                announcement, isKnown: true, isFromHere: isFromHere, networks: networks, at: now, time: time)
         }
         switch reception {
         case .found(let device, let addresses), .moved(let device, let addresses):

@@ -140,9 +140,13 @@ public struct ReachService: Service {
         case .off: break
         case .registered:
             try await report(Reach.Step("DNS-SD", .ok, "The system's responder offers this device as _kith._udp."))
+        case .answering:
+            try await report(
+                Reach.Step(
+                    "DNS-SD", .ok, "This device itself answers as _kith._udp; no responder of the system does it."))
         case .unavailable(let why):
-            // Most machines do without.
-            try await report(Reach.Step("DNS-SD", .ok, "The system's responder is not used: \(why)."))
+            // Most networks do without.
+            try await report(Reach.Step("DNS-SD", .ok, "This device is not offered as _kith._udp: \(why)."))
         @unknown default: break
         }
     }
