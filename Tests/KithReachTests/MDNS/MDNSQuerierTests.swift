@@ -201,8 +201,7 @@ import Testing
 
 /// Many devices on one link, which loses some of what they say.
 @Suite struct MDNSSimulationTests {
-    @Test(arguments: [0, 0.2]) func `all hear all, by the names of this hour and of the next`(loss: Double) throws
-    {
+    @Test(arguments: [0, 0.2]) func `all hear all, by the names of this hour and of the next`(loss: Double) throws {
         var link = MDNSLink(seed: 7)
         link.loss = loss
         let count = 20
