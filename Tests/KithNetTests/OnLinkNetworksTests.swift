@@ -8,10 +8,10 @@ import Testing
 
     private func networks() throws -> OnLinkNetworks {
         OnLinkNetworks([
-            OnLinkNetworks.Network(address: try address("192.168.1.7:0"), prefix: 24),
-            OnLinkNetworks.Network(address: try address("10.1.2.3:0"), prefix: 15),
-            OnLinkNetworks.Network(address: try address("93.184.200.9:0"), prefix: 32),
-            OnLinkNetworks.Network(address: try address("[2001:db8:1::7]:0"), prefix: 64),
+            NetworkPrefix(of: try address("192.168.1.7:0"), length: 24),
+            NetworkPrefix(of: try address("10.1.2.3:0"), length: 15),
+            NetworkPrefix(of: try address("93.184.200.9:0"), length: 32),
+            NetworkPrefix(of: try address("[2001:db8:1::7]:0"), length: 64),
         ])
     }
 
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func `a route to everywhere makes nothing near`() throws {
-        let networks = OnLinkNetworks([OnLinkNetworks.Network(address: try address("10.0.0.1:0"), prefix: 0)])
+        let networks = OnLinkNetworks([NetworkPrefix(of: try address("10.0.0.1:0"), length: 0)])
         #expect(try !networks.contains(address("10.0.0.2:1")))
     }
 
