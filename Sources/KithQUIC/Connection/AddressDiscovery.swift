@@ -4,6 +4,7 @@ import KithWire
 ///
 /// An end that reports tells the other from which address its packets come: behind a NAT, that is not the address its
 /// socket has.
+@frozen
 public enum AddressDiscoveryRole: UInt64, Hashable, Sendable {
     /// It reports, and asks for no reports.
     case reports = 0

@@ -34,7 +34,7 @@ import Testing
     func `an endpoint that saves power closes what only listens, and keeps what is used`() async throws {
         var options = Endpoint.Options()
         // Real time: that of the connections' own timers.
-        options.idleClosing = .milliseconds(200)
+        options.idleClosing = .seconds(3)
         try await withPair(clientOptions: options) { used in
             let (near, far) = try await used.stream()
             try await withPair(clientOptions: options) { unused in
