@@ -216,7 +216,9 @@ extension QUICConnection {
         guard makeRoom(at: now), let sequence = peerIDs.takeUnused() else { return nil }
         var added = PathState(address, isValidated: false)
         added.peerSequence = sequence
-        added.isTrusted = isClient || path.isValidated && address.remote == path.remote
+        // A relay leads to the device it names and to nobody else: there is no address that could be somebody else's.
+        let isRelayed = address.local.kind == .relay
+        added.isTrusted = isClient || isRelayed || path.isValidated && address.remote == path.remote
         added.isOwn = true
         otherPaths.append(added)
         return otherPaths.count - 1

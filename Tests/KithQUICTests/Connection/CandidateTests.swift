@@ -376,6 +376,28 @@ import Testing
         #expect(try exchanges(pair))
     }
 
+    @Test func `a server asks at a relay where its client has sent it nothing, and takes its client along`() throws {
+        let pair = try connected()
+        let standby = pair.client.probePath(Self.toServerByRelay, at: pair.now)
+        #expect(standby)
+        pair.run(seconds: 2)
+        // The server is on another network: the relay is gone for a moment, and the direct path leads nowhere.
+        pair.server?.linkIsGone(.relay(3), at: pair.now)
+        pair.filter = { $0.local.kind == .relay ? [$0] : [] }
+        pair.run(seconds: 1)
+        pair.serverEvents = []
+        let began = pair.now
+        let asked = pair.server?.probePath(Self.toClientByRelay, at: pair.now)
+        #expect(asked == true)
+        // A round trip, and the way back of what the client follows.
+        #expect(pair.run(seconds: 1) { $0.client.path.address == Self.toServerByRelay })
+        #expect(pair.now - began <= 4 * pair.delay)
+        #expect(pair.serverEvents.contains(.pathValidated(Self.toClientByRelay)))
+        #expect(try exchanges(pair, seconds: 2))
+        let paths = active(pair)
+        #expect(paths == (Self.toServerByRelay, Self.toClientByRelay))
+    }
+
     // MARK: - Both at once
 
     @Test func `what is sent on two paths goes on along the one that is acknowledged`() throws {
