@@ -218,7 +218,9 @@ extension QUICConnection {
         added.peerSequence = sequence
         // A relay leads to the device it names and to nobody else: there is no address that could be somebody else's.
         let isRelayed = address.local.kind == .relay
-        added.isTrusted = isClient || isRelayed || path.isValidated && address.remote == path.remote
+        // Nor is it another address because this end has moved, and perhaps once more before it was answered.
+        let isProven = (path.isValidated || path.isTrusted) && address.remote == path.remote
+        added.isTrusted = isClient || isRelayed || isProven
         added.isOwn = true
         otherPaths.append(added)
         return otherPaths.count - 1

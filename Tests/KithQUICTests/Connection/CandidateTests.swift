@@ -306,6 +306,21 @@ import Testing
         #expect(paths == (Self.toServer, Self.toClient))
     }
 
+    @Test func `a server that moves again before it is answered takes its client along`() throws {
+        let pair = try connected()
+        let farther = NetworkAddress(ipv4: (203, 0, 113, 10), port: 6666)
+        pair.serverLocals[.socket(2)] = farther
+        let began = pair.now
+        for link in [LocalLink.socket(1), .socket(2)] {
+            let moved = pair.server?.migrate(to: PathAddress(remote: Pair.clientAddress, local: link), at: pair.now)
+            #expect(moved == true)
+        }
+        #expect(pair.run(seconds: 1) { $0.client.path.address.remote == farther })
+        #expect(pair.now - began <= 2 * pair.delay)
+        #expect(try exchanges(pair))
+        #expect(pair.server?.path.address.local == .socket(2))
+    }
+
     // MARK: - Relays
 
     @Test func `a relay is a backup: left for a direct path when that is proven, and gone back to when it is silent`()
