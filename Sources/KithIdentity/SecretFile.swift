@@ -80,6 +80,16 @@ public enum SecretFile {
         flush(folder: slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? ".")
     }
 
+    /// Removes from a folder what processes that were killed had not finished writing.
+    public static func removeRemains(in folder: String) throws(KithError) {
+        for name in try names(in: folder) where name.hasSuffix(".new") {
+            // FILE.PROCESS.NUMBER.new
+            let parts = name.split(separator: ".")
+            guard parts.count >= 4, let process = pid_t(parts[parts.count - 3]) else { continue }
+            if process == getpid() || (kill(process, 0) != 0 && errno == ESRCH) { try remove("\(folder)/\(name)") }
+        }
+    }
+
     /// Makes a file where none is, flushed to the disk; nothing is left of one that could not be written.
     static func create(_ bytes: [UInt8], at path: String, mode: UInt32 = 0o600) throws(KithError) {
         let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode_t(mode))

@@ -346,7 +346,7 @@ import Testing
             let first = try await runRelay(machine, "--self-signed") { relay in
                 try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", relay.url)
                 try await eventually { try await network(laptop).contains("relay \(relay.url): Connected by QUIC") }
-                #expect(try await laptop.expect("doctor", "--network", "--json").contains("\"carrier\":\"quic\""))
+                #expect(try await laptop.expect("doctor", "--network", "--json").contains("\"carrier\" : \"quic\""))
                 try await laptop.expect("down")
             }
             #expect(try first.url.hasPrefix("https://127.0.0.1:") && first.url.hasSuffix("#\(#require(first.key))"))

@@ -15,6 +15,8 @@ extension Reach {
             public var isHome: Bool
             /// True when it takes over from the home.
             public var isStandby: Bool
+            /// The transport to it, `quic` or `tcp`; `nil` while it is not connected.
+            public var carrier: String?
             /// The HTTP proxy it is reached through; `nil` for none.
             public var proxy: String?
             /// The reason it is not connected, where there is one.

@@ -32,6 +32,7 @@ enum RelayKeyFile {
         guard unsafe mkdir(folder, 0o700) == 0 || errno == EEXIST else {
             throw KithError(.denied, "The folder \(folder) for the relay's key cannot be made.")
         }
+        try SecretFile.removeRemains(in: folder)
         let key = DeviceKey()
         var text = Array((Hex.encode(key.seed) + "\n").utf8)
         defer { text.clear() }

@@ -606,7 +606,9 @@ package actor DeviceReach {
     /// Announces what is new to connected devices, and to whoever asks for the status.
     func publish(at now: ContinuousClock.Instant) {
         (info.home, info.standby) = (choice.home, choice.standby)
-        let report = reporter.report(at: now)
+        var report = reporter.report(at: now)
+        // Where a relay is reached by QUIC, UDP goes through, whether or not a server says from where.
+        if relays.values.contains(where: { $0.link.client.carrier == .quic }) { report.udp = .works }
         info.nat = report.nat
         if info != announced {
             endpoint.announce(info)

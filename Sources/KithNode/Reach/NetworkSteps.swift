@@ -105,6 +105,7 @@ extension DeviceReach.Status {
             case .connected(let roundTrip):
                 fact.state = "connected"
                 fact.roundTripMilliseconds = roundTrip.map { $0 / .milliseconds(1) }
+                fact.carrier = relay.carrier?.rawValue
             case .denied(let reason): (fact.state, fact.reason) = ("denied", reason)
             case .waiting(let reason): (fact.state, fact.reason) = ("waiting", reason)
             case .captive(let portal):

@@ -40,19 +40,7 @@ struct CertificateFolder: Sendable {
                 throw SecretFile.failure("make", folder, errno)
             }
         }
-        try removeRests()
-    }
-
-    /// Removes what a process that was killed had not finished writing.
-    private func removeRests() throws(KithError) {
-        for name in try SecretFile.names(in: path) where name.hasSuffix(".new") {
-            // FILE.PROCESS.NUMBER.new
-            let parts = name.split(separator: ".")
-            guard parts.count >= 4, let process = pid_t(parts[parts.count - 3]) else { continue }
-            if process == getpid() || (kill(process, 0) != 0 && errno == ESRCH) {
-                try SecretFile.remove("\(path)/\(name)")
-            }
-        }
+        try SecretFile.removeRemains(in: path)
     }
 
     /// The account; `nil` when there is none yet.
