@@ -509,8 +509,11 @@ import Testing
         } _: { server, _ in
             try await withRaw(server) { connection in #expect(await connection.closed().origin == .remote) }
             try await withRaw(server) { connection in
-                try await connection.openStream().write([0])
+                // On a busy machine it may be over before it begins to speak.
+                let stream = try? await connection.openStream()
+                try? await stream?.write([0])
                 #expect(await connection.closed().origin == .remote)
+                withExtendedLifetime(stream) {}
             }
         }
     }
