@@ -397,7 +397,8 @@ import Testing
                     }
                 }
             }
-            #expect((2...16).contains(member.reach.status.relays.count))
+            // Those that were in vain may be gone again.
+            #expect(member.reach.status.relays.count <= 16)
             let ports = member.reach.status.relays.map { Int($0.address.port) % 4 }
             #expect(ports.allSatisfy { $0 < 2 })
         }
