@@ -77,6 +77,25 @@ import Testing
         }
     }
 
+    @Test func `a connection that says nothing is looked after while somebody waits`() async throws {
+        // Without that nothing would ever be said.
+        try await withEndpoint(.v4, patient) { server in
+            try await withEndpoint(.v4, patient) { client in
+                var ends: Ends?
+                try await Cable.to(server.localAddresses[0]) { cable, address in
+                    ends = try await Ends(client, server, at: address)
+                    // A machine that refuses while the peer is there is not believed later.
+                    try await eventually { cable.probeCount >= 2 }
+                }
+                let open = try #require(ends)
+                open.outgoing.watch(closely: true)
+                open.incoming.watch(closely: true)
+                #expect(await open.outgoing.closed().error.cause is PortClosed)
+                #expect(await open.incoming.closed().error.cause is PortClosed)
+            }
+        }
+    }
+
     @Test func `a machine that refuses whom it does not know while its device lives is not believed`() async throws {
         try await withEndpoint(.v4, patient) { server in
             try await withEndpoint(.v4, patient) { client in

@@ -69,7 +69,9 @@ extension QUICConnection {
             }
         }
         if let keepAliveDeadline, keepAliveDeadline <= now {
-            // An unanswered one is repeated by the probe time-out, not at once by this timer.
+            // An unanswered one is repeated by the probe time-out, not at once by this timer. It starts that anew, though,
+            // which would never pass once it is longer than the time between two of these.
+            if path.consecutiveProbes > 0 { noteSilence() }
             lastKeepAlive = now
             isPingPending = true
         }
@@ -93,7 +95,8 @@ extension QUICConnection {
         }
     }
 
-    /// A probe time-out has passed: tells the driver when nothing has come meanwhile.
+    /// A probe time-out has passed, or it is time for a keep-alive after one: tells the driver when nothing has come
+    /// meanwhile.
     private mutating func noteSilence() {
         guard phase == .established, let sent = recovery.spaces[PacketSpace.application.rawValue].lastAckEliciting,
             traffic.lastReceived.map({ $0 <= sent }) ?? true

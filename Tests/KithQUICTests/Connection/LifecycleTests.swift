@@ -174,6 +174,29 @@ final class SharedLines: Sendable {
         #expect(sent < 60)
     }
 
+    @Test func `a peer that is gone is said to be silent as long as keep-alives are not answered`() throws {
+        let pair = try Pair(client: {
+            $0.maxIdleTimeout = .seconds(120)
+            $0.keepAlive = .seconds(1)
+        })
+        #expect(pair.connect())
+        func count() -> Int {
+            pair.clientEvents.count { if case .peerSilent = $0 { true } else { false } }
+        }
+        pair.filter = { _ in [] }
+        pair.run(seconds: 10)
+        let before = count()
+        // By now a probe time-out takes longer than the second between two keep-alives, which begin it anew.
+        pair.run(seconds: 30)
+        let silent = count()
+        #expect((15...40).contains(silent - before))
+        pair.filter = { [$0] }
+        pair.run(seconds: 5)
+        let heard = count()
+        pair.run(seconds: 30)
+        #expect(count() == heard)
+    }
+
     @Test func `an application's close carries its code and words`() throws {
         let pair = try Pair()
         #expect(pair.connect())
