@@ -1,61 +1,44 @@
-/// The streams with something to send, by priority, in turn within one priority; every operation is O(1).
+/// The streams with something to send, by priority, in turn within one priority.
 ///
-/// Queues are linked through ``Stream/nextScheduled``, so that a stream's turn costs no memory.
+/// Queues are linked through ``Stream/nextScheduled``, so that a stream's turn costs no memory; there is one for each
+/// priority of a stream that waits, which are few, so that a connection at rest keeps next to nothing.
 struct StreamScheduler: Sendable {
-    private var heads = [Int32](repeating: -1, count: 256)
-    private var tails = [Int32](repeating: -1, count: 256)
-    /// One bit for each priority with a queue.
-    private var occupied: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+    private struct Queue {
+        let priority: UInt8
+        var head: Int32
+        var tail: Int32
+    }
+
+    /// None is empty; the most urgent, whose number is the lowest, is the last.
+    private var queues: [Queue] = []
 
     /// Indicates whether no stream waits.
-    var isEmpty: Bool { occupied.0 | occupied.1 | occupied.2 | occupied.3 == 0 }
-
-    /// The most urgent priority with a stream waiting.
-    private var first: Int? {
-        if occupied.0 != 0 { return occupied.0.trailingZeroBitCount }
-        if occupied.1 != 0 { return 64 + occupied.1.trailingZeroBitCount }
-        if occupied.2 != 0 { return 128 + occupied.2.trailingZeroBitCount }
-        if occupied.3 != 0 { return 192 + occupied.3.trailingZeroBitCount }
-        return nil
-    }
-
-    private mutating func mark(_ priority: Int, _ isOccupied: Bool) {
-        let bit: UInt64 = 1 << UInt64(priority & 63)
-        switch priority >> 6 {
-        case 0: occupied.0 = isOccupied ? occupied.0 | bit : occupied.0 & ~bit
-        case 1: occupied.1 = isOccupied ? occupied.1 | bit : occupied.1 & ~bit
-        case 2: occupied.2 = isOccupied ? occupied.2 | bit : occupied.2 & ~bit
-        default: occupied.3 = isOccupied ? occupied.3 | bit : occupied.3 & ~bit
-        }
-    }
+    var isEmpty: Bool { queues.isEmpty }
 
     /// Puts a stream at the end of its priority's queue, unless it waits already.
     mutating func append(_ slot: Int, in streams: inout ContiguousArray<Stream>) {
         guard !streams[slot].isScheduled else { return }
-        let priority = Int(streams[slot].priority)
+        let priority = streams[slot].priority
         streams[slot].isScheduled = true
         streams[slot].nextScheduled = -1
-        if heads[priority] < 0 {
-            heads[priority] = Int32(slot)
-            mark(priority, true)
+        var index = queues.count
+        while index > 0, queues[index - 1].priority < priority { index -= 1 }
+        if index > 0, queues[index - 1].priority == priority {
+            streams[Int(queues[index - 1].tail)].nextScheduled = Int32(slot)
+            queues[index - 1].tail = Int32(slot)
         } else {
-            streams[Int(tails[priority])].nextScheduled = Int32(slot)
+            queues.insert(Queue(priority: priority, head: Int32(slot), tail: Int32(slot)), at: index)
         }
-        tails[priority] = Int32(slot)
     }
 
     /// The stream whose turn it is.
-    var next: Int? { first.map { Int(heads[$0]) } }
+    var next: Int? { queues.last.map { Int($0.head) } }
 
     /// Takes the stream whose turn it is out.
     mutating func removeNext(in streams: inout ContiguousArray<Stream>) {
-        guard let priority = first else { return }
-        let slot = Int(heads[priority])
-        heads[priority] = streams[slot].nextScheduled
-        if heads[priority] < 0 {
-            tails[priority] = -1
-            mark(priority, false)
-        }
+        guard let slot = next else { return }
+        let after = streams[slot].nextScheduled
+        if after < 0 { queues.removeLast() } else { queues[queues.count - 1].head = after }
         streams[slot].isScheduled = false
         streams[slot].nextScheduled = -1
     }
@@ -63,18 +46,21 @@ struct StreamScheduler: Sendable {
     /// Takes a stream out wherever it stands; O(streams of its priority), for streams that end or change priority.
     mutating func remove(_ slot: Int, in streams: inout ContiguousArray<Stream>) {
         guard streams[slot].isScheduled else { return }
-        let priority = Int(streams[slot].priority)
+        let priority = streams[slot].priority
+        guard let index = queues.firstIndex(where: { $0.priority == priority }) else {
+            preconditionFailure("a scheduled stream's priority has a queue")
+        }
         var previous: Int32 = -1
-        var current = heads[priority]
+        var current = queues[index].head
         while current >= 0, current != Int32(slot) {
             previous = current
             current = streams[Int(current)].nextScheduled
         }
         guard current >= 0 else { preconditionFailure("a scheduled stream is in its queue") }
         let after = streams[slot].nextScheduled
-        if previous < 0 { heads[priority] = after } else { streams[Int(previous)].nextScheduled = after }
-        if tails[priority] == Int32(slot) { tails[priority] = previous }
-        if heads[priority] < 0 { mark(priority, false) }
+        if previous < 0 { queues[index].head = after } else { streams[Int(previous)].nextScheduled = after }
+        if queues[index].tail == Int32(slot) { queues[index].tail = previous }
+        if queues[index].head < 0 { queues.remove(at: index) }
         streams[slot].isScheduled = false
         streams[slot].nextScheduled = -1
     }
