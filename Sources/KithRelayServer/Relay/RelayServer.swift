@@ -62,6 +62,18 @@ public final class RelayServer: Sendable {
     ///
     /// - Throws: `KithError` `.invalid` when the certificate cannot be used, `.conflict` when it cannot listen there.
     public static func open(_ options: RelayServerOptions, logger: Logger) async throws(KithError) -> RelayServer {
+        if options.address.port == 0, options.quicAddress?.port == 0 {
+            // QUIC takes the number of TCP's port, which the system picked without a look at UDP.
+            var options = options
+            options.requiresQUIC = true
+            for _ in 0..<8 {
+                do { return try await start(options, logger) } catch where error.code == .conflict {}
+            }
+        }
+        return try await start(options, logger)
+    }
+
+    private static func start(_ options: RelayServerOptions, _ logger: Logger) async throws(KithError) -> RelayServer {
         let context: NIOSSLContext?
         if let files = options.certificate {
             context = try Self.context(files.chain, files.key)
