@@ -31,6 +31,15 @@ def until(seconds, condition, pause=0.01):
     return None
 
 
+def descendants(process):
+    """The processes that come of one, itself included."""
+    found = [process]
+    for task in found:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, open(f"/proc/{task}/task/{task}/children").read().split())
+    return found
+
+
 class Lab:
     """A running kith-lab."""
 
@@ -576,11 +585,12 @@ class Bench:
                 pair.stop()
             self.silence(f"relay restart, {away:g} s away: silence", values, floor, target, theirs)
 
-    def silence(self, goal, values, floor, target, theirs=None, unit=" s"):
+    def silence(self, goal, values, floor, target, theirs=...):
+        """A row of silences, the longest of which counts; without `theirs` iroh was not asked."""
         worst = max((30 if value is None else value) for value in values)
         lost = sum(value is None for value in values)
         self.row(goal, f"{worst:.2f} s" + (f" ({lost} lost)" if lost else ""), f"{floor:g} s", f"{target:g} s",
-                 None if self.iroh else ("none in 40 s" if theirs is None else f"{theirs:.1f} s"),
+                 None if self.iroh or theirs is ... else "none in 40 s" if theirs is None else f"{theirs:.1f} s",
                  not lost and worst <= target,
                  values=values)
 
@@ -708,6 +718,29 @@ class Bench:
             pair.stop()
         self.silence("both switch at once: silence", values, 5, 2)
 
+    def both_sleep(self):
+        """Two machines that are suspended: their processes stop, their routers forget them, and both go on at once."""
+        minutes = 1 if self.isQuick else 10
+        pair = self.pair("port-restricted", "port-restricted")
+        values = []
+        try:
+            pair.connect()
+            pair.direct(10)
+            ticker = pair.ticker()
+            asleep = [device.call("device.status")["pid"] for device in (pair.laptop, pair.phone)]
+            asleep += descendants(ticker.process.pid) + descendants(asleep[1])
+            for process in asleep:
+                os.kill(process, signal.SIGSTOP)
+            time.sleep(60 * minutes)
+            moment = time.monotonic()
+            for process in asleep:
+                os.kill(process, signal.SIGCONT)
+            # What was on its way before comes back first; then what was sent since.
+            values.append(until(30, lambda: ticker.sent[ticker.last] >= moment))
+        finally:
+            pair.stop()
+        self.silence(f"both sleep {minutes} min: silence after", values, 3, 1)
+
     def levels(self):
         found, levels = {}, [(level, 1) for level in (1, 4, 8)] if self.isQuick else LEVELS
         pair = self.pair("port-restricted", "port-restricted")
@@ -775,7 +808,91 @@ class Bench:
         self.row("LAN, internet cut: found and connected p50", f"{middle:.2f} s", "2 s", "0.6 s", None, middle <= 0.6,
                  values=values)
 
+    # MARK: The directory
+
+    def records(self):
+        """How soon a device that is at its relay can be found, and whether devices meet without the directory."""
+        pair = self.pair("port-restricted", "port-restricted", relays=("relay1",))
+        relay, values, process = pair.relays["relay1"], [], None
+        place = f"{pair.lab.addresses['relay2']}:8053"
+        identity = pair.phone.call("device.status")["id"]
+
+        def found():
+            return subprocess.run(pair.lab.inside("c1", "curl", "-sf", f"http://{place}/pkarr/{identity}"),
+                                  stdout=subprocess.DEVNULL).returncode == 0
+
+        def stop():
+            if process:
+                process.kill()
+                process.wait()
+        try:
+            for turn in range(3 if self.isQuick else 5):
+                pair.laptop.down()
+                pair.phone.down()
+                stop()
+                process = subprocess.Popen(
+                    pair.lab.inside("relay2", pair.kith, "directory", "--data", f"{pair.folder}/directory{turn}",
+                                    "--listen", place), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                process.stdout.readline()
+                until(10, lambda: relay.clients() == 0)
+                pair.phone.up("--no-discovery", "--directory", f"http://{place}")
+                until(20, lambda: relay.clients() > 0)
+                start = time.monotonic()
+                values.append(until(20, found) is not None and time.monotonic() - start)
+            stop()
+            pair.again()
+            meet = pair.connect()
+        finally:
+            stop()
+            pair.stop()
+        middle = statistics.median([value or 30 for value in values])
+        self.row("record to be had; directory gone: devices meet", f"{middle:.2f} s; {'yes' if meet else 'no'}",
+                 "2 s; yes", "0.3 s; yes", None, middle <= 0.3 and meet is not None, values=values, meet=meet)
+
     # MARK: The relay
+
+    def certificate(self):
+        """From nothing to an own relay with a certificate, by one command; the authority is pebble, on this machine."""
+        programs = [shutil.which(name) for name in ("pebble", "pebble-challtestsrv")]
+        if not all(programs):
+            raise RuntimeError("pebble is not installed (scripts/bootstrap --test)")
+        folder, host = tempfile.mkdtemp(dir=self.folder), f"127.{os.getpid() >> 8 & 127}.{os.getpid() & 255}.9"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                        "-nodes", "-keyout", f"{folder}/key.pem", "-out", f"{folder}/tls.pem", "-days", "2", "-subj",
+                        "/CN=pebble", "-addext", f"subjectAltName=IP:{host}"], check=True, stderr=subprocess.DEVNULL)
+        with open(f"{folder}/settings.json", "w") as file:
+            json.dump({"pebble": {"listenAddress": f"{host}:14000", "managementListenAddress": f"{host}:15000",
+                                  "certificate": f"{folder}/tls.pem", "privateKey": f"{folder}/key.pem",
+                                  "httpPort": 5002, "tlsPort": 5001}}, file)
+
+        def fetch(root, url):
+            return subprocess.run(["curl", "-s", "--cacert", f"{folder}/{root}", url], text=True,
+                                  stdout=subprocess.PIPE).stdout
+        running = []
+
+        def run(*command):
+            running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                            env=os.environ | {"PEBBLE_VA_NOSLEEP": "1"}))
+        try:
+            run(programs[1], "-defaultIPv4", host, "-defaultIPv6", "", "-dns01", f"{host}:8053", "-http01", "",
+                "-https01", "", "-tlsalpn01", "", "-management", f"{host}:8055")
+            run(programs[0], "-config", f"{folder}/settings.json", "-dnsserver", f"{host}:8053")
+            if until(20, lambda: "END CERTIFICATE" in fetch("tls.pem", f"https://{host}:15000/roots/0")) is None:
+                raise RuntimeError("pebble does not answer")
+            with open(f"{folder}/issuer.pem", "w") as file:
+                file.write(fetch("tls.pem", f"https://{host}:15000/roots/0"))
+            start = time.monotonic()
+            run(f"{self.programs}/kith", "relay", "--data", f"{folder}/relay", "--domain", host, "--acme-directory",
+                f"https://{host}:14000/dir", "--acme-root", f"{folder}/tls.pem", "--agree-to-terms", "--listen",
+                f"{host}:8443", "--http-listen", f"{host}:5002", "--stun", "none")
+            served = until(120, lambda: fetch("issuer.pem", f"https://{host}:8443/ping") == "pong\n")
+            took = time.monotonic() - start
+        finally:
+            for process in reversed(running):
+                process.kill()
+                process.wait()
+        self.row("own relay with a certificate, from nothing", f"{took:.1f} s" if served else "none", "5 min", "60 s",
+                 None, served is not None and took <= 60)
 
     def relay(self):
         """What a relay passes on, what its clients cost, and how fast they are back, on loopback."""
@@ -892,7 +1009,8 @@ def measure(programs, folder, isQuick=False, only=None):
     """Prints the table, and gives its rows; `only` names some of them."""
     bench = Bench(programs, folder, isQuick)
     parts = [bench.pairs, bench.dials, bench.direct_dies, bench.restarts, bench.home_gone, bench.absent, bench.switches,
-             bench.both_switch, bench.levels, bench.lan, bench.relay, bench.crowd]
+             bench.both_switch, bench.both_sleep, bench.levels, bench.lan, bench.records, bench.certificate,
+             bench.relay, bench.crowd]
     print("\nreach, in the lab: two devices behind NATs, an internet, relays")
     print(f"  {'goal':44} {'value':>24} {'floor':>12} {'target':>12}   iroh")
     for part in parts:
