@@ -286,7 +286,7 @@ let linkTools: [Target] = [
     .executableTarget(
         name: "kith-relay-load",
         dependencies: [
-            "KithIdentity", "KithReach",
+            "KithIdentity", "KithNet", "KithReach",
             .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
             .product(name: "NIOSSL", package: "swift-nio-ssl"),
             .product(name: "ArgumentParser", package: "swift-argument-parser"),

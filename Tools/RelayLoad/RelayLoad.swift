@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import KithReach
 import NIOCore
 import NIOPosix
 
@@ -50,8 +51,12 @@ extension RelayLoad {
         @Option(help: "The threads of this program.")
         var threads = 1
 
+        @Option(help: "Send by QUIC to the relay with this key, which stands in its URL.")
+        var key: String?
+
         func run() async throws {
             let group = MultiThreadedEventLoopGroup(numberOfThreads: threads)
+            if let key { return try await runByQUIC(key, group) }
             var flows: [Flow] = []
             for _ in 0..<pairs {
                 flows.append(
@@ -75,6 +80,26 @@ extension RelayLoad {
                 values["p99"] = delays[delays.count * 99 / 100]
             }
             try RelayLoad.say(values)
+            try await group.shutdownGracefully()
+        }
+
+        private func runByQUIC(_ key: String, _ group: MultiThreadedEventLoopGroup) async throws {
+            guard let address = RelayAddress("\(relay.tls ? "https" : "http")://127.0.0.1:\(relay.port)#\(key)") else {
+                throw ValidationError("\(key) is not the key of a relay.")
+            }
+            var flows: [QUICFlow] = []
+            for _ in 0..<pairs { flows.append(try await QUICFlow.open(address, on: group.next(), batch: batch)) }
+            let start = ContinuousClock.now
+            for flow in flows { flow.begin() }
+            try await Task.sleep(for: .seconds(seconds))
+            var (bytes, datagrams) = (0, 0)
+            for flow in flows {
+                let result = await flow.end()
+                bytes += result.bytes
+                datagrams += result.datagrams
+            }
+            let took = (ContinuousClock.now - start) / .seconds(1)
+            try RelayLoad.say(["bytes": Double(bytes), "datagrams": Double(datagrams), "seconds": took])
             try await group.shutdownGracefully()
         }
     }
