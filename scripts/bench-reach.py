@@ -292,8 +292,8 @@ class Pair:
         """The seconds until both send directly."""
         return until(patience, self.is_direct)
 
-    def ticker(self):
-        ticker = Ticker(self.laptop.command("shell", "phone", "--", "cat")).begin()
+    def ticker(self, *options):
+        ticker = Ticker(self.laptop.command("shell", *options, "phone", "--", "cat")).begin()
         self.tickers.append(ticker)
         if not ticker.comes_back(time.monotonic(), 20):
             raise RuntimeError("the shell sends nothing back")
@@ -726,7 +726,8 @@ class Bench:
         try:
             pair.connect()
             pair.direct(10)
-            ticker = pair.ticker()
+            # As long as a shell on a terminal is kept.
+            ticker = pair.ticker("--keep", "8h")
             asleep = [device.call("device.status")["pid"] for device in (pair.laptop, pair.phone)]
             asleep += descendants(ticker.process.pid) + descendants(asleep[1])
             for process in asleep:
