@@ -25,6 +25,9 @@ final class Client: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     /// The time after which the relay said to come back.
     private(set) var returnsAfter: TimeAmount?
+    /// When it pings, as a device does, if it has been asked to.
+    private var keepAlive: RelayKeepAlive?
+    private var random = SystemRandomNumberGenerator()
 
     var onOpen: () -> Void = {}
     var onEnd: (Client) -> Void = { _ in }
@@ -86,6 +89,7 @@ final class Client: ChannelInboundHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var bytes = unwrapInboundIn(data)
+        keepAlive?.heard(at: .now)
         if inbox.readableBytes == 0 { inbox = bytes } else { inbox.writeBuffer(&bytes) }
         if case .upgrading = state { upgrade(context) }
         guard case .upgrading = state else {
@@ -145,8 +149,24 @@ final class Client: ChannelInboundHandler {
         }
         switch frame {
         case .ping(let bytes): send(RelayFrame.pong(bytes).bytes)
+        case .pong(let bytes): _ = keepAlive?.received(pong: bytes, at: .now)
         case .restarting(let after, _): returnsAfter = .milliseconds(Int64(after))
         default: break
+        }
+    }
+
+    /// Begins to ping.
+    func keepUp() {
+        keepAlive = RelayKeepAlive(.client, at: .now, using: &random)
+        tick()
+    }
+
+    /// Pings when it is time; to be called now and then.
+    func tick() {
+        switch keepAlive?.next(at: .now, using: &random) {
+        case .ping(let bytes): send(RelayFrame.ping(bytes).bytes)
+        case .dead: close()
+        case .wait, nil: break
         }
     }
 

@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-/// Clients that do nothing but answer pings, and come back when their relay has closed.
+/// Clients that do nothing but ping as devices do, and answer pings, and come back when their relay has closed.
 ///
 /// They come from many addresses of this machine, as a relay bounds what one may do.
 final class Crowd: @unchecked Sendable {  // touched on its loop only, but for `changes`
@@ -15,6 +15,7 @@ final class Crowd: @unchecked Sendable {  // touched on its loop only, but for `
     private let loop: any EventLoop
     private let keys: [DeviceKey]
     private var waiting: [Int] = []
+    private var clients: [Int: Client] = [:]
     private var opening = 0
     private var open = 0
     private var failures = 0
@@ -32,7 +33,15 @@ final class Crowd: @unchecked Sendable {  // touched on its loop only, but for `
         keys = (0..<count).map { _ in DeviceKey() }
         waiting = Array((0..<count).reversed())
         lostAt = .now
-        loop.execute { self.openMore() }
+        loop.execute {
+            self.openMore()
+            self.tick()
+        }
+    }
+
+    private func tick() {
+        for client in clients.values { client.tick() }
+        loop.assumeIsolated().scheduleTask(in: .milliseconds(250)) { [unowned self] in tick() }
     }
 
     private func openMore() {
@@ -40,8 +49,10 @@ final class Crowd: @unchecked Sendable {  // touched on its loop only, but for `
             opening += 1
             let client = Client(key: keys[index])
             var isOpen = false
-            client.onOpen = { [unowned self] in
+            client.onOpen = { [unowned self, unowned client] in
                 isOpen = true
+                client.keepUp()
+                clients[index] = client
                 opening -= 1
                 open += 1
                 if open == keys.count, let lostAt {
@@ -54,6 +65,7 @@ final class Crowd: @unchecked Sendable {  // touched on its loop only, but for `
                 openMore()
             }
             client.onEnd = { [unowned self] client in
+                clients[index] = nil
                 if isOpen { open -= 1 } else { opening -= 1 }
                 failed(index, after: isOpen ? client.returnsAfter : nil, wasOpen: isOpen)
             }

@@ -27,13 +27,15 @@ package struct RelayKeepAlive: Hashable, Sendable {
         /// The longest silence, to which it grows while the link survives; `nil` when it always is the same.
         package var longestSilence: Duration?
 
-        /// A device's: pings at once and after 15 s of silence, waits 5 s, later 3 round trips within 0.5…5 s.
+        /// A device's: pings at once and after 40 s of silence, waits 5 s, later 3 round trips within 0.5…5 s.
+        ///
+        /// Routers and proxies forget a quiet TCP connection after a minute at the earliest.
         package static let client = Times(
-            silence: .seconds(15), jitter: .zero ... .zero, firstAnswer: .seconds(5), roundTrips: 3,
+            silence: .seconds(40), jitter: .zero ... .zero, firstAnswer: .seconds(5), roundTrips: 3,
             answer: .milliseconds(500) ... .seconds(5), pingsAtOnce: true)
-        /// A relay's: pings after 15 s and 1…5 s of silence, waits 10 s.
+        /// A relay's: pings after 60 s and 5…10 s of silence, so that devices are first, waits 10 s.
         package static let server = Times(
-            silence: .seconds(15), jitter: .seconds(1) ... .seconds(5), firstAnswer: .seconds(10), roundTrips: 3,
+            silence: .seconds(60), jitter: .seconds(5) ... .seconds(10), firstAnswer: .seconds(10), roundTrips: 3,
             answer: .seconds(10) ... .seconds(10), pingsAtOnce: false)
         /// A device's that saves its battery: pings after 60 to 240 s of silence, and gives a radio time to wake.
         package static let savingClient = Times(

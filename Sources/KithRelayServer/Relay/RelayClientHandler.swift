@@ -42,15 +42,23 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     /// True between queueing and sending.
     private var isTouched = false
     private var stalledSince: ContinuousClock.Instant?
-    private var receiving: TokenBucket?
-    private var sending: TokenBucket?
-    private var sendsAgainAt: ContinuousClock.Instant?
-    private var wasLimited = false
-    /// The time at which it is read again, while it is over its rate, and the task that does it.
-    private var readsAgainAt: ContinuousClock.Instant?
-    private var pausing: Scheduled<Void>?
+    /// The rates of a client that has any.
+    private var rates: Rates?
+    /// Made for the first datagram: a client that is idle costs little.
+    private var forwarding: RelayForwarding?
 
-    private let forwarding: RelayForwarding
+    /// How fast a client may send and be sent to, and what it did with that.
+    private final class Rates {
+        var receiving: TokenBucket
+        var sending: TokenBucket
+        var sendsAgainAt: ContinuousClock.Instant?
+        var wasLimited = false
+        /// The time at which it is read again, while it is over its rate, and the task that does it.
+        var readsAgainAt: ContinuousClock.Instant?
+        var pausing: Scheduled<Void>?
+
+        init(_ bucket: TokenBucket) { (receiving, sending) = (bucket, bucket) }
+    }
 
     /// The bytes written at once: a full record of TLS.
     private static let batch = 16 << 10
@@ -68,7 +76,6 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
         state = .proving(RelayHandshake.Server(using: &random))
         keepAlive = RelayKeepAlive(times, at: .now, using: &random)
         queue = FairSendQueue(limits: hub.options.queue)
-        forwarding = RelayForwarding(hub, loop)
     }
 
     // MARK: - The channel's events
@@ -86,17 +93,17 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     }
 
     private func ended() {
-        pausing?.cancel()
-        pausing = nil
+        rates?.pausing?.cancel()
+        rates?.pausing = nil
         if case .open(let link) = state {
             link.handler.value = nil
             loop.remove(self)
-            hub.remove(link, whoSentTo: forwarding.peers)
+            hub.remove(link, whoSentTo: forwarding?.peers ?? [])
         }
         state = .closing
         queue.removeAll()
         (ready, passed) = (ByteBuffer(), (0, 0))
-        forwarding.end()
+        forwarding?.end()
         context = nil
     }
 
@@ -126,7 +133,7 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
 
     func channelReadComplete(context: ChannelHandlerContext) {
         keepAlive.heard(at: .now)
-        forwarding.flush()
+        forwarding?.flush()
         pump()
         context.fireChannelReadComplete()
     }
@@ -163,8 +170,7 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
             hub.counters.accepted.count()
             let link = RelayLink(key, role, by: .tcp, on: loop, self)
             state = .open(link)
-            receiving = hub.bucket(for: role, at: .now)
-            sending = receiving
+            rates = hub.bucket(for: role, at: .now).map { Rates($0) }
             send(.confirmed)
             hub.add(link)
             loop.add(self)
@@ -192,6 +198,8 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
         hub.counters.receivedBytes.count(UInt64(count))
         limit(count, of: link)
         let key = DeviceID(words: words)
+        let forwarding = forwarding ?? RelayForwarding(hub, loop)
+        self.forwarding = forwarding
         let receiver: RelayLink
         switch forwarding.route(to: key, from: link) {
         case .to(let found): receiver = found
@@ -208,29 +216,29 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
 
     /// Stops reading while the client is over its rate: TCP slows it down.
     private func limit(_ count: Int, of link: RelayLink) {
-        guard let pause = receiving?.take(count, at: .now), pause > .zero, let channel = context?.channel else {
-            return
-        }
+        guard let rates, let channel = context?.channel else { return }
+        let pause = rates.receiving.take(count, at: .now)
+        guard pause > .zero else { return }
         hub.counters.rateLimited.count()
-        if !wasLimited {
-            wasLimited = true
+        if !rates.wasLimited {
+            rates.wasLimited = true
             send(.rateLimited)
         }
         _ = try? channel.syncOptions?.setOption(.autoRead, value: false)  // fails on a closed channel only
-        readsAgainAt = ContinuousClock.now + pause
-        guard pausing == nil else { return }
+        rates.readsAgainAt = ContinuousClock.now + pause
+        guard rates.pausing == nil else { return }
         readLater()
     }
 
     /// Reads again when the client's debt is paid, which may have grown meanwhile.
     private func readLater() {
-        guard let again = readsAgainAt else { return }
+        guard let rates, let again = rates.readsAgainAt else { return }
         let pause = TimeAmount(max(again - .now, .zero))
-        pausing = loop.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
+        rates.pausing = loop.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
             guard let self else { return }
-            pausing = nil
-            if let again = readsAgainAt, again > .now { return readLater() }
-            readsAgainAt = nil
+            rates.pausing = nil
+            if let again = rates.readsAgainAt, again > .now { return readLater() }
+            rates.readsAgainAt = nil
             // Fails on a closed channel only.
             _ = try? context?.channel.syncOptions?.setOption(.autoRead, value: true)
         }
@@ -247,7 +255,7 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
 
     /// Writes a frame at once where none has to wait: most of the time none has.
     private func pass(_ frame: RelayedFrame) -> Bool {
-        guard queue.isEmpty, sending == nil, passed.bytes < Self.passingLimit, let context, context.channel.isWritable
+        guard queue.isEmpty, rates == nil, passed.bytes < Self.passingLimit, let context, context.channel.isWritable
         else { return false }
         let length = frame.count
         if ready.readableBytes == 0 { ready = context.channel.allocator.buffer(capacity: Self.batch + length + 16) }
@@ -302,8 +310,8 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
         while channel.isWritable {
             var batch = control
             control = ByteBuffer()
-            if let again = sendsAgainAt, now >= again { sendsAgainAt = nil }
-            while batch.readableBytes < Self.batch, sendsAgainAt == nil, let frame = queue.next(at: now) {
+            if let again = rates?.sendsAgainAt, now >= again { rates?.sendsAgainAt = nil }
+            while batch.readableBytes < Self.batch, rates?.sendsAgainAt == nil, let frame = queue.next(at: now) {
                 if batch.readableBytes == 0, batch.capacity < Self.batch {
                     batch = channel.allocator.buffer(
                         capacity: min(Self.batch + frame.count, queue.bytes + frame.count + 16))
@@ -311,8 +319,8 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
                 Self.write(frame, to: &batch)
                 frames += 1
                 bytes += UInt64(frame.count)
-                if let pause = sending?.take(frame.count, at: now), pause > .zero {
-                    sendsAgainAt = now + pause
+                if let pause = rates?.sending.take(frame.count, at: now), pause > .zero {
+                    rates?.sendsAgainAt = now + pause
                     _ = loop.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(pause)) { [weak self] in
                         self?.pump()
                     }

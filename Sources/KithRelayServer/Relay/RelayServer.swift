@@ -136,6 +136,10 @@ public final class RelayServer: Sendable {
             .serverChannelOption(.backlog, value: 1_024)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            // A client keeps the last buffer it read into, and most of them read little; it grows at once with what comes.
+            .childChannelOption(
+                .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 512, maximum: 65_536)
+            )
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
             .childChannelOption(
                 .writeBufferWaterMark,
