@@ -165,6 +165,6 @@ struct PhoneDay {
 
     @Test func `on mains everything is there at once, at more than ten times the price`() {
         let day = day(.usual, natForgetsAfter: ordinary, "on mains")
-        #expect(day.total > 15_000)
+        #expect(day.total > 10_000)
     }
 }
