@@ -71,6 +71,9 @@ struct Machine {
         try run(self.words(words), sourceLocation: sourceLocation)
     }
 
+    /// The whole command that runs `kith` there, for as long as somebody wants.
+    func command(_ words: String...) -> [String] { inside(self.words(words)) }
+
     /// Runs a command that may fail; gives what it printed as its error then, and nothing when it did not.
     func fails(_ words: String...) throws -> String { try fails(words) }
 
@@ -106,11 +109,11 @@ struct Machine {
     /// The addresses it knows of its one paired device, best first.
     func known() throws -> [String] { try #require(try peer()["addresses"] as? [String]) }
 
+    /// The way to its one paired device: an address, or a relay's URL.
+    func path() throws -> String? { try peer()["path"] as? String }
+
     /// Whether it sends to its one paired device without a relay.
-    func isDirect() throws -> Bool {
-        guard let path = try peer()["path"] as? String else { return false }
-        return !path.contains("://")
-    }
+    func isDirect() throws -> Bool { try path().map { !$0.contains("://") } ?? false }
 
     /// The addresses at which it hears its one paired device on the local network.
     func heard() throws -> [String] { try peer()["localAddresses"] as? [String] ?? [] }

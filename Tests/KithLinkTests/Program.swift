@@ -46,7 +46,7 @@ final class Program: Sendable {
         Thread.detachNewThread { Self.read(reader, into: feed) }
         let program = Program(process: process, input: input.fileHandleForWriting, lines: lines)
         // Nothing it holds is worth waiting for, and what it started would keep our output open.
-        defer { program.process.withLock { _ = kill($0.processIdentifier, SIGKILL) } }
+        defer { program.kill() }
         return try await body(program)
     }
 
@@ -66,6 +66,9 @@ final class Program: Sendable {
             }
         }
     }
+
+    /// Ends it at once, by SIGKILL.
+    func kill() { process.withLock { _ = Glibc.kill($0.processIdentifier, SIGKILL) } }
 
     /// Sends one line.
     func say(_ line: String) throws {

@@ -67,7 +67,7 @@ public final class RelayServer: Sendable {
             var options = options
             options.requiresQUIC = true
             for _ in 0..<8 {
-                do { return try await start(options, logger) } catch where error.code == .conflict {}
+                do { return try await start(options, logger) } catch  where error.code == .conflict {}
             }
         }
         return try await start(options, logger)
