@@ -28,6 +28,26 @@ import Testing
         }
     }
 
+    @Test func `a network that lets UDP pass after a while is noticed, though nothing tells`() async throws {
+        try await Lab.with("port-restricted", "port-restricted") { lab in
+            try await relay("relay1", of: lab) { _ in
+                try await relay("relay2", of: lab) { _ in
+                    let (laptop, phone) = (try Machine(lab, "c1", "laptop"), try Machine(lab, "c2", "phone"))
+                    defer {
+                        laptop.remove()
+                        phone.remove()
+                    }
+                    try await pair(laptop, phone, in: lab, writing: "/nowhere")
+                    // Real time: until every question of the start has been given up.
+                    try await Task.sleep(for: .seconds(12))
+                    #expect(try !laptop.isDirect() && !phone.isDirect())
+                    try await lab.change("pass 1 udp")
+                    try await eventually(within: .seconds(90)) { try laptop.isDirect() && phone.isDirect() }
+                }
+            }
+        }
+    }
+
     private func relay(_ place: String, of lab: Lab, _ body: (Program) async throws -> Void) async throws {
         let data = try TemporaryFolder()
         let command = try lab.command(
@@ -46,9 +66,9 @@ import Testing
         let invitation = try laptop.kith("invite", "--yes", "--text").trimmingCharacters(in: .whitespacesAndNewlines)
         try phone.kith("pair", invitation, "--yes", "--grant", "shell", "--grant", "files:write=\(folder)")
         // Both are told where the other is to be found, and have the standby at hand.
-        try await eventually(within: .seconds(60)) { try laptop.path() != nil && phone.path() != nil }
+        try await eventually(within: .seconds(180)) { try laptop.path() != nil && phone.path() != nil }
         let relays = try lab.text(of: "relay1")
-        try await eventually(within: .seconds(60)) { try laptop.path()?.contains(relays) == true }
+        try await eventually(within: .seconds(180)) { try laptop.path()?.contains(relays) == true }
     }
 
     private func roam(
@@ -77,13 +97,13 @@ import Testing
                 ) async throws {
                     let (began, before) = (ContinuousClock.now, copy.last)
                     try await change()
-                    try await eventually(within: .seconds(60)) {
+                    try await eventually(within: .seconds(180)) {
                         try [laptop, phone].allSatisfy { try $0.path().map(isThere) == true }
                     }
                     let reached = ContinuousClock.now - began
                     let (bytes, number) = (copy.last, shell.last)
                     // It goes on by that way, both of them do.
-                    try await eventually(within: .seconds(60)) {
+                    try await eventually(within: .seconds(180)) {
                         copy.last > bytes + Self.size / 13 && shell.last > number + 20
                     }
                     let took = reached.formatted(.units(allowed: [.seconds], fractionalPart: .show(length: 2)))

@@ -7,8 +7,11 @@ package import KithWire
 // Other devices: what they announce, and how they are dialed.
 extension DeviceReach {
     func peerAnnounced(_ announced: [RelayAddress], _ device: DeviceID, at now: ContinuousClock.Instant) {
-        // The NAT may have given the port up since servers were asked last.
-        if let lastQuestions, now - lastQuestions > options.times.questions { nextQuestions = now }
+        // An idle device asks servers seldom, and the NAT may have given the port up.
+        if let lastQuestions {
+            let due = max(now, lastQuestions + pauseBetweenQuestions(at: now))
+            nextQuestions = min(nextQuestions ?? due, due)
+        }
         let before = relays(of: device)
         let mine = ownRelays
         let relays = announced.filter { $0.mayBeNamedByPeers || mine.contains($0) || before.contains($0) }

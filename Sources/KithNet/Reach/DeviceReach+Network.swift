@@ -72,13 +72,18 @@ extension DeviceReach {
         }
     }
 
+    /// The time between two questions to servers while another device is connected.
+    func pauseBetweenQuestions(at now: ContinuousClock.Instant) -> Duration {
+        reporter.report(at: now).udp == .works ? options.times.questions : options.times.unansweredQuestions
+    }
+
     /// Asks servers from where they see this device, and takes their answers in.
     func askServers(at now: ContinuousClock.Instant) {
         stun.timedOut(at: now)
         if let due = nextQuestions, due <= now {
             let isIdle = endpoint.connections.isEmpty
             // The first device that connects has them asked again.
-            nextQuestions = (isIdle ? options.times.idleQuestions : options.times.questions).map { now + $0 }
+            nextQuestions = (isIdle ? options.times.idleQuestions : pauseBetweenQuestions(at: now)).map { now + $0 }
             lastQuestions = now
             // Who goes through relays alone needs no address outside.
             let isWanted = info.preference == .auto || info.preference == .direct

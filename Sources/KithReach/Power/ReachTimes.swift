@@ -5,7 +5,9 @@
 package struct ReachTimes: Hashable, Sendable {
     /// The time between two questions to STUN servers while another device is connected.
     package var questions: Duration
-    /// The same while none is; `nil` for no questions.
+    /// The same while no server has answered: a network that lets UDP pass after all does not say so.
+    package var unansweredQuestions: Duration
+    /// The same while no device is connected; `nil` for no questions.
     package var idleQuestions: Duration?
     /// The pings of links to relays.
     package var relayPings: RelayKeepAlive.Times
@@ -24,12 +26,13 @@ package struct ReachTimes: Hashable, Sendable {
 
     /// A machine on mains.
     package static let usual = ReachTimes(
-        questions: .seconds(25), idleQuestions: .seconds(300), relayPings: .client,
-        longestPause: RelayBackoff.longest, keepsStandby: true, records: PublishingSchedule.interval,
+        questions: .seconds(25), unansweredQuestions: .seconds(5), idleQuestions: .seconds(300),
+        relayPings: .client, longestPause: RelayBackoff.longest, keepsStandby: true, records: PublishingSchedule.interval,
         announcements: nil, idleConnections: nil, mapsPort: true)
     /// A device that saves its battery.
     package static let saving = ReachTimes(
-        questions: .seconds(25), idleQuestions: nil, relayPings: .savingClient, longestPause: .seconds(240),
+        questions: .seconds(25), unansweredQuestions: .seconds(25), idleQuestions: nil, relayPings: .savingClient,
+        longestPause: .seconds(240),
         keepsStandby: false, records: .seconds(21_600), announcements: .seconds(1_200), idleConnections: .seconds(120),
         mapsPort: false)
 }
