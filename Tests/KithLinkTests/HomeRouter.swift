@@ -24,6 +24,8 @@ final class HomeRouter {
     private let folder: URL
     private let bridge: Bridge
     private var daemon: Process?
+    /// The namespaces of a second NAT and of the internet beyond it, if there are.
+    private var beyond: [String] = []
 
     /// Why there can be none here, or nil.
     static let obstacle: String? = {
@@ -158,6 +160,67 @@ final class HomeRouter {
         daemon = process
     }
 
+    /// Puts a second NAT between the router and the internet, where there is one machine: 11.1.1.2.
+    ///
+    /// The router keeps its address outside, 9.1.1.1: it cannot know that this is no address of the internet.
+    func addSecondNAT() throws {
+        let name = "kith-\(getpid())-\(UInt16.random(in: 0 ... .max))"
+        let (nat, world) = ("\(name)-nat", "\(name)-world")
+        for name in [nat, world] {
+            _ = try output(["ip", "netns", "add", name])
+            beyond.append(name)
+        }
+        try here(["ip", "link", "set", "wan1", "netns", nat])
+        for words in [
+            ["-n", nat, "link", "add", "out0", "type", "veth", "peer", "name", "eth0", "netns", world],
+            ["-n", nat, "address", "add", "9.1.1.254/24", "dev", "wan1"],
+            ["-n", nat, "address", "add", "11.1.1.1/24", "dev", "out0"],
+            ["-n", world, "address", "add", "11.1.1.2/24", "dev", "eth0"],
+            ["-n", nat, "link", "set", "wan1", "up"], ["-n", nat, "link", "set", "out0", "up"],
+            ["-n", world, "link", "set", "lo", "up"], ["-n", world, "link", "set", "eth0", "up"],
+        ] {
+            _ = try output(["ip"] + words)
+        }
+        try here(["ip", "route", "add", "default", "via", "9.1.1.254"])
+        let masquerade = folder.appendingPathComponent("masquerade")
+        for (outside, inside) in [("wan0", bridge.command(at: 0, [])), ("out0", ["ip", "netns", "exec", nat])] {
+            try """
+            table ip home { chain out { type nat hook postrouting priority 110; oifname \(outside) masquerade; } }
+            """.write(to: masquerade, atomically: true, encoding: .utf8)
+            _ = try output(inside + ["nft", "-f", masquerade.path])
+            _ = try output(inside + ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        }
+    }
+
+    /// Makes a device behind a router and a second NAT, with a relay in the internet beyond, while `body` runs.
+    ///
+    /// `body` gets the network, the device, which is not up, and the options that have it use the relay.
+    static func withDevice(
+        _ speech: Speech, _ body: (Bridge, Machine, _ options: [String]) async throws -> Void
+    ) async throws {
+        let bridge = try Bridge()
+        defer { bridge.remove() }
+        let router = try HomeRouter(bridge, speech)
+        defer { router.remove() }
+        try router.addSecondNAT()
+        // Its answer to a search tells that it has started.
+        try await eventually { (try? router.there(["upnpc", "-l"]))?.contains("ExternalIPAddress") ?? false }
+        let relay = try router.insideWorld([
+            Machine.program, "relay", "--no-tls", "--listen", "11.1.1.2:3340", "--token", "of-the-lab",
+        ])
+        try await Program.run(relay, isQuiet: true) { _ in
+            let laptop = try Machine(bridge, 1, "laptop")
+            defer { laptop.remove() }
+            try await body(bridge, laptop, ["--use-relay", "http://11.1.1.2:3340", "--relay-token", "of-the-lab"])
+        }
+    }
+
+    /// The command that runs `command` in the internet beyond the second NAT.
+    private func insideWorld(_ command: [String]) throws -> [String] {
+        guard let world = beyond.last else { throw LinkError("there is no second NAT") }
+        return ["ip", "netns", "exec", world] + command
+    }
+
     /// Whether the router passes a UDP port on to the device.
     func passesOn(_ port: UInt16) throws -> Bool {
         try here(["nft", "list", "chain", "inet", "filter", "prerouting_miniupnpd"])
@@ -210,6 +273,7 @@ final class HomeRouter {
     func remove() {
         stop()
         // What is left of it ends with the machine.
+        for name in beyond { _ = try? output(["ip", "netns", "delete", name]) }
         try? FileManager.default.removeItem(at: folder)
     }
 }

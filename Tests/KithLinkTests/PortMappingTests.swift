@@ -1,3 +1,4 @@
+import Foundation
 import KithReach
 import KithTesting
 import KithWire
@@ -116,6 +117,47 @@ import Testing
             #expect(try router.passesOn(4_433))
             let list = try router.there(["upnpc", "-l"])
             #expect(list.contains("UDP  4433->192.168.77.2:4433  'Kith'"), "\(list)")
+        }
+    }
+
+    @Test func `a double NAT is recognised by what servers see, and said in plain words`() async throws {
+        try await HomeRouter.withDevice(.all) { _, laptop, options in
+            try laptop.up(["--no-discovery"] + options)
+            struct Report: Decodable {
+                struct Step: Decodable {
+                    var subject: String
+                    var outcome: String
+                    var finding: String
+                    var remedy: String?
+                }
+                struct Network: Decodable {
+                    var outsideIPv4: String?
+                    var mappedPort: String?
+                    var isDoubleNAT: Bool?
+                }
+                var steps: [Step]
+                var network: Network
+            }
+            func report() throws -> Report {
+                let text = try laptop.kith("doctor", "--network", "--json")
+                return try JSONDecoder().decode(Report.self, from: Data(text.utf8))
+            }
+            try await eventually(within: .seconds(60)) {
+                let network = try report().network
+                return network.outsideIPv4 != nil && network.mappedPort != nil
+            }
+            let report = try report()
+            #expect(report.network.outsideIPv4?.hasPrefix("11.1.1.1:") == true)
+            #expect(report.network.mappedPort?.hasPrefix("9.1.1.1:") == true)
+            #expect(report.network.isDoubleNAT == true)
+            let router = try #require(report.steps.first { $0.subject == "router" && $0.finding.contains("9.1.1.1:") })
+            #expect(router.outcome == "warning")
+            #expect(router.remedy != nil)
+            let words = try laptop.kith("doctor", "--network")
+            #expect(words.contains("There is a double NAT"), "\(words)")
+            #expect(words.contains("(double NAT): that is of no use outside"), "\(words)")
+            #expect(!words.contains("on to this device (PCP).\n"), "\(words)")
+            print(words)
         }
     }
 }

@@ -50,11 +50,16 @@ extension DeviceReach.Status {
             Reach.Step(
                 "network", isBlocked ? .warning : .ok, sentences.joined(separator: " "), network: facts))
         if let mapping {
-            let finding =
-                mapping.isBehindAnotherNAT
-                ? "It passes \(mapping.external) on (\(mapping.method.rawValue)), but stands behind another NAT itself."
-                : "It passes \(mapping.external) on to this device (\(mapping.method.rawValue))."
-            steps.append(Reach.Step("router", .ok, finding))
+            let words = "It passes \(mapping.external) on to this device (\(mapping.method.rawValue))"
+            if facts.isDoubleNAT == true {
+                steps.append(
+                    Reach.Step(
+                        "router", .warning,
+                        "\(words), but stands behind another NAT itself (double NAT): that is of no use outside.",
+                        remedy: "Have the other router pass the port on as well, or use a relay."))
+            } else {
+                steps.append(Reach.Step("router", .ok, words + "."))
+            }
         } else if let mappingFailure {
             steps.append(Reach.Step("router", .ok, mappingFailure.description))
         }
