@@ -25,21 +25,43 @@
 #define KITH_HAS_ROUTES 1
 #endif
 
-int kith_network_watch(void) {
 #ifdef __linux__
+/// Opens a socket that hears those groups of rtnetlink.
+static int kith_rtnetlink(uint32_t groups) {
     int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     if (descriptor < 0) return -errno;
     struct sockaddr_nl address;
     memset(&address, 0, sizeof address);
     address.nl_family = AF_NETLINK;
-    address.nl_groups =
-        RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+    address.nl_groups = groups;
     if (bind(descriptor, (struct sockaddr *)&address, sizeof address) != 0) {
         int error = errno;
         close(descriptor);
         return -error;
     }
+    return descriptor;
+}
+#endif
+
+int kith_network_watch(void) {
+#ifdef __linux__
+    int descriptor =
+        kith_rtnetlink(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE);
+    if (descriptor < 0) return descriptor;
     // A burst that overflows the buffer is an error at the next read: still news, and no need to hear of it twice.
+    int one = 1;
+    setsockopt(descriptor, SOL_NETLINK, NETLINK_NO_ENOBUFS, &one, sizeof one);
+    return descriptor;
+#else
+    return -ENOTSUP;
+#endif
+}
+
+int kith_network_router_options(void) {
+#ifdef __linux__
+    int descriptor = kith_rtnetlink(1u << (RTNLGRP_ND_USEROPT - 1));
+    if (descriptor < 0) return descriptor;
+    // What is lost in a burst comes again with the next advertisement.
     int one = 1;
     setsockopt(descriptor, SOL_NETLINK, NETLINK_NO_ENOBUFS, &one, sizeof one);
     return descriptor;

@@ -49,6 +49,7 @@ extension FuzzTarget {
         case .relay: FuzzedRelay.seeds
         case .etcd: EtcdInspection.seeds
         case .mdns: FuzzedMDNS.seeds
+        case .advertisement: FuzzedReach.advertisementSeeds
         }
     }
 }

@@ -86,6 +86,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case etcd
     /// Datagrams of multicast DNS.
     case mdns
+    /// What the system passes on of router advertisements.
+    case advertisement
 
     /// Gives `bytes` to the parser.
     ///
@@ -134,6 +136,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .relay: unsafe FuzzedRelay.run(Array(bytes))
         case .etcd: unsafe EtcdInspection.feed(Array(bytes))
         case .mdns: unsafe FuzzedMDNS.run(Array(bytes))
+        case .advertisement: unsafe FuzzedReach.advertisement(Array(bytes))
         }
     }
 

@@ -58,6 +58,33 @@ enum FuzzedReach {
         }
     }
 
+    /// Messages of the system about router advertisements, and the same bytes as one option.
+    static func advertisement(_ bytes: [UInt8]) {
+        let now = ContinuousClock.Instant.now
+        var prefixes = AdvertisedPrefixes()
+        let options = RouterOption.all(in: bytes)
+        precondition(options.count * 60 <= bytes.count, "A message has an option and a router")
+        for option in options {
+            precondition(option.router.count == 16 && option.bytes.count % 8 == 0, "An option is whole")
+            prefixes.received(option, at: now)
+        }
+        prefixes.timedOut(at: now + .seconds(65_528))
+        precondition(prefixes.prefix == nil && prefixes.nextDeadline == nil, "The longest lifetime is 65,528 s")
+        guard let advertised = AdvertisedPrefix(option: bytes) else { return }
+        precondition(bytes.count == 16 && advertised.lifetime <= .seconds(65_528), "An option has 16 bytes")
+        let address = advertised.prefix.address(of: source)
+        precondition(address?.isIPv6 == true && address?.port == source.port, "A prefix has an address for each")
+    }
+
+    /// An option of 64:ff9b::/96 for 1,800 s, alone and as Linux passes it on where the lowest byte is first.
+    static let advertisementSeeds: [[UInt8]] = {
+        let option: [UInt8] = [38, 2, 7, 8, 0, 0x64, 0xFF, 0x9B] + Array(repeating: 0, count: 8)
+        let router: [UInt8] = [20, 0, 1, 0, 0xFE, 0x80] + Array(repeating: 0, count: 13) + [1]
+        let head: [UInt8] = [68, 0, 0, 0, 68, 0] + Array(repeating: 0, count: 10)
+        let message = head + [10, 0, 16, 0, 2, 0, 0, 0, 134] + Array(repeating: 0, count: 7) + option + router
+        return [option, message, message + message]
+    }()
+
     /// Messages that are right, for the fuzzer to begin with.
     static let stunSeeds: [[UInt8]] = {
         let transaction = STUNTransactionID(0xB7E7_A701, 0xBC34_D686_FA87_DFAE)

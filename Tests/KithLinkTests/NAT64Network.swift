@@ -112,6 +112,13 @@ final class NAT64Network {
         return bridge.command(at: 0, ["python3", "-B", script.path, "2001:db8:64::1"])
     }
 
+    /// The command that runs what advertises the prefix to the device.
+    var advertiser: [String] {
+        let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("Interop/router_advertisement.py")
+        return bridge.command(at: 0, ["python3", "-B", script.path, "eth0"])
+    }
+
     private func run(_ command: [String]) throws {
         let process = Process()
         let pipe = Pipe()

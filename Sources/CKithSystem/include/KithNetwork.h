@@ -12,6 +12,12 @@
 /// Returns the negated errno where the system has no such thing, or forbids it.
 int kith_network_watch(void);
 
+/// Opens a descriptor from which the options of router advertisements are read that the system does not know itself
+/// (Linux: rtnetlink, one or more messages at each read).
+///
+/// Non-blocking, close-on-exec. Returns the negated errno where the system has no such thing, or forbids it.
+int kith_network_router_options(void);
+
 /// Finds the local address the system would send from to reach `remote`, without sending anything.
 ///
 /// Returns 0, or the negated errno: -ENETUNREACH when there is no way now.

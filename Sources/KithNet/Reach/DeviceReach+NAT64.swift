@@ -3,7 +3,7 @@ import KithWire
 import Synchronization
 
 // A network of IPv6 alone, which reaches IPv4 through a NAT64: by its prefix, whatever names this device's resolver makes
-// up for it.
+// up for it. Its routers tell the prefix (RFC 8781), or else the resolver (RFC 7050).
 extension DeviceReach {
     /// Some address of the internet: the first of ``NAT64Prefix/wellKnownName``.
     private static let ipv4Internet = NetworkAddress(ipv4: (192, 0, 0, 170), port: 9)
@@ -14,18 +14,41 @@ extension DeviceReach {
         let hasIPv4 = LocalAddresses.source(to: Self.ipv4Internet) != nil
         // Where nothing is to leave the local network, its resolver is not asked either.
         guard !hasIPv4, found.contains(where: \.leadsElsewhere), info.preference != .local else { return use(nil) }
+        if let prefix = advertised.prefix { return take(prefix) }
         Task { [feed = inputs.continuation, generation = info.candidates.generation] in
             let addresses = await HostAddresses.of(NAT64Prefix.wellKnownName, port: 0)
             feed.yield(.nat64(NAT64Prefix(of: addresses), generation: generation))
         }
     }
 
-    /// Takes in what the resolver said of a NAT64 of the network.
-    func foundNAT64(_ prefix: NAT64Prefix?, generation: UInt32, at now: ContinuousClock.Instant) {
-        guard generation == info.candidates.generation, prefix != nat64.withLock({ $0 }) else { return }
+    /// Takes in what the resolver said of a NAT64 of the network: what a router says goes before it (RFC 8781 §5.1).
+    func foundNAT64(_ prefix: NAT64Prefix?, generation: UInt32) {
+        guard generation == info.candidates.generation, advertised.prefix == nil else { return }
+        take(prefix)
+    }
+
+    /// Takes in what routers say of it.
+    func routersAdvertised(_ options: [RouterOption], at now: ContinuousClock.Instant) {
+        advertisementsChanged { advertised in
+            for option in options { advertised.received(option, at: now) }
+        }
+    }
+
+    /// Changes what routers say of it, and looks again where they say another thing then.
+    func advertisementsChanged(_ change: (inout AdvertisedPrefixes) -> Void) {
+        let before = advertised.prefix
+        change(&advertised)
+        guard advertised.prefix != before else { return }
+        // It holds no more, whatever the resolver is going to say.
+        if advertised.prefix == nil { use(nil) }
+        if let interfaces { lookForNAT64(in: interfaces) }
+    }
+
+    private func take(_ prefix: NAT64Prefix?) {
+        guard prefix != nat64.withLock({ $0 }) else { return }
         use(prefix)
         guard prefix != nil else { return }
-        nextQuestions = now
+        nextQuestions = .now
         for relay in relays.values { relay.link.client.networkChanged() }
     }
 

@@ -26,6 +26,7 @@ extension DeviceReach {
         reporter = NetworkReporter(localAddresses: addresses.map(\.address))
         nextQuestions = now
         mappingChanged()
+        advertised.keep(Set(found.map(\.index)))
         lookForNAT64(in: found)
     }
 

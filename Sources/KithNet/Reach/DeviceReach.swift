@@ -112,6 +112,7 @@ package actor DeviceReach {
         case servers([NetworkAddress], of: RelayAddress)
         case observations
         case nat64(NAT64Prefix?, generation: UInt32)
+        case routerOptions([RouterOption])
         case observed(AddressDiscovery.Answer?, by: NetworkAddress, generation: UInt32)
         case mapping(PortMappingUpdate)
         case pinhole(PortMappingUpdate)
@@ -213,6 +214,8 @@ package actor DeviceReach {
     var info = ReachInfo()
     var announced: ReachInfo?
     var interfaces: [NetworkInterface]?
+    /// What routers say of a NAT64.
+    var advertised = AdvertisedPrefixes()
     var stun = STUNClient()
     /// The addresses at which devices see this one.
     var observations = PeerObservations()
@@ -417,6 +420,7 @@ package actor DeviceReach {
         async let mapped: Void = mapPort()
         await withDiscardingTaskGroup { group in
             group.addTask { await NetworkMonitor.follow { feed.yield(.network($0)) } }
+            group.addTask { await NetworkMonitor.followRouterOptions { feed.yield(.routerOptions($0)) } }
             if let publisher = options.publisher {
                 group.addTask { await publisher.run() }
                 group.addTask { [records] in
@@ -535,7 +539,8 @@ package actor DeviceReach {
                 return mailbox.announcements
             }
             for (device, relays) in news { peerAnnounced(relays, device, at: now) }
-        case .nat64(let prefix, let generation): foundNAT64(prefix, generation: generation, at: now)
+        case .nat64(let prefix, let generation): foundNAT64(prefix, generation: generation)
+        case .routerOptions(let options): routersAdvertised(options, at: now)
         case .observations:
             let news = mailbox.withLock { mailbox in
                 defer { mailbox.observations = [:] }
@@ -585,6 +590,7 @@ package actor DeviceReach {
         choice.timedOut(at: now)
         while let action = choice.nextAction() { perform(action, at: now) }
         for device in peers.applyPending(own: ownRelays, at: now) { usePeerRelays(of: device, at: now) }
+        advertisementsChanged { $0.timedOut(at: now) }
         askServers(at: now)
         followMapping(at: now)
         publish(at: now)
@@ -596,7 +602,7 @@ package actor DeviceReach {
         guard phase == .running else { return }
         let deadlines = [
             choice.nextDeadline(after: now), stun.nextDeadline, nextQuestions, nextSweep, peers.nextDeadline,
-            reporter.nextDeadline(after: now), nextMapping?.stun.nextDeadline,
+            reporter.nextDeadline(after: now), nextMapping?.stun.nextDeadline, advertised.nextDeadline,
         ]
         guard let next = deadlines.compactMap(\.self).min() else { return }
         let feed = inputs.continuation
