@@ -36,6 +36,59 @@ struct PunchingTests {
         }
     }
 
+    /// Two devices behind one NAT, by who has it, and the start of the path when packets come back at its public address.
+    static let shared = [("apart", "hairpin", "93.184.200.101:"), ("carrier", "carrier-hairpin", "93.184.200.120:")]
+
+    @Test(arguments: shared)
+    func `behind one NAT that keeps them apart, devices use the relay, and a hairpin once it takes them`(
+        _ shared: (before: String, after: String, path: String)
+    ) async throws {
+        try await withSharedNAT(shared.before) { lab, laptop, phone in
+            try phone.kith("ping", "laptop", "--count", "30", "--interval", "0.1")
+            #expect(try !phone.isDirect() && !laptop.isDirect())
+            try await lab.change("share \(shared.after)")
+            try await eventually(within: .seconds(120)) {
+                try phone.kith("ping", "laptop", "--count", "1")
+                return try phone.isDirect() && laptop.isDirect()
+            }
+            let paths = try [phone.path(), laptop.path()]
+            #expect(paths.allSatisfy { $0.hasPrefix(shared.path) }, "\(paths)")
+        }
+    }
+
+    @Test func `behind one router that joins their networks, devices meet at their addresses there`() async throws {
+        try await withSharedNAT("lan") { _, laptop, phone in
+            try await eventually(within: .seconds(60)) {
+                try phone.kith("ping", "laptop", "--count", "1")
+                return try phone.isDirect() && laptop.isDirect()
+            }
+            #expect(try phone.path().hasPrefix("192.168.1.2:"))
+            #expect(try laptop.path().hasPrefix("192.168.2.2:"))
+        }
+    }
+
+    /// Makes two devices behind one NAT that know each other through relays.
+    private func withSharedNAT(_ sharing: String, _ body: (Lab, Machine, Machine) async throws -> Void) async throws {
+        try await Lab.with("port-restricted", "port-restricted") { lab in
+            try await lab.change("share \(sharing)")
+            try await withRelays(["relay1", "relay2"], lab) { relays in
+                let (laptop, phone) = (try Machine(lab, "c1", "laptop"), try Machine(lab, "c2", "phone"))
+                defer {
+                    laptop.remove()
+                    phone.remove()
+                }
+                let quiet = ["--no-discovery", "--no-port-mapping"]
+                // Their ports differ: the lab's NAT keeps them as they are.
+                let own = relays.flatMap { ["--use-relay", $0] } + ["--relay-token", Self.token]
+                try laptop.up(quiet + own + ["--port", "4401"])
+                try phone.up(quiet + ["--port", "4402"])
+                let invitation = try laptop.kith("invite", "--yes", "--text")
+                try phone.kith("pair", invitation.trimmingCharacters(in: .whitespacesAndNewlines), "--yes")
+                try await body(lab, laptop, phone)
+            }
+        }
+    }
+
     /// Runs relays while `body` runs, and gives it their URLs.
     private func withRelays(
         _ places: [String], _ lab: Lab, _ urls: [String] = [], _ body: ([String]) async throws -> Void

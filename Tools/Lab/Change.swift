@@ -13,12 +13,22 @@ enum Change {
           quality 1 LEVEL         makes its way to the internet bad: 1 is good, 9 hardly works, 0 is a cable again
           distance NAME MS        makes the round trip from there to the internet so long; NAME is a router (r1, r2, m1, m2)
                                   or a server (relay1, relay2, directory)
+          share lan|apart|hairpin both devices are behind the first one's router, in networks it joins, keeps apart, or keeps
+                                  apart and joins at its public address; their ports have to differ
+          share carrier|carrier-hairpin
+                                  the routers at home are behind one NAT of a carrier, likewise
           quit                    ends the lab, as the end of the input does
         """
 
     static func make(_ words: [String], in network: Network) throws {
         if words.count == 3, words[0] == "distance" {
             return try network.move(words[1], away: try count(words[2], 0...10_000), by: program)
+        }
+        if words.count == 2, words[0] == "share" {
+            guard let sharing = Sharing(rawValue: words[1]) else {
+                throw LabError("\(words[1]) is none of \(Sharing.allCases.map(\.rawValue).joined(separator: ", "))")
+            }
+            return try network.share(sharing)
         }
         guard words.count >= 2, let number = Int(words[1]), (1...2).contains(number) else {
             throw LabError("a change is a word and the device it is for, 1 or 2: nat 1 symmetric")

@@ -28,22 +28,25 @@ enum Kind: String, CaseIterable, ExpressibleByArgument, Codable {
     ///
     /// The router has the interfaces `wan`, with the public address, and `lan`. What is sent to its own UDP ports is
     /// dropped, or else a probe that comes early would take the port that a device behind it is about to be mapped to.
-    func rules(public address: String, device: String) -> String {
+    func rules(public address: String, sharing: Sharing.Rules? = nil) -> String {
         """
         flush ruleset
         table ip lab {
           map mapped { type inet_service : ipv4_addr . inet_service; flags dynamic,timeout; timeout 120s; }
           set talked { type inet_service . ipv4_addr; flags dynamic,timeout; timeout 120s; }
           chain switch { type filter hook forward priority 10; }
-          chain to_router { type filter hook input priority 0; iifname "wan" meta l4proto udp drop; }
+          chain to_router { type filter hook input priority 0; iifname "wan" meta l4proto udp drop;
+            \(sharing == nil ? "" : "ip daddr \(address) meta l4proto udp drop")
+          }
           chain filter { type filter hook forward priority 0;
-            \(filter.joined(separator: "\n    "))
+            \(((sharing?.filter ?? []) + filter).joined(separator: "\n    "))
           }
           chain before { type nat hook prerouting priority -100;
             \(isOneMapping ? "iifname \"wan\" meta l4proto udp dnat ip to udp dport map @mapped" : "")
+            \(isOneMapping ? sharing?.destination(address) ?? "" : "")
           }
           chain after { type nat hook postrouting priority 100;
-            \(translation(address).joined(separator: "\n    "))
+            \(((sharing?.translation(address) ?? []) + translation(address)).joined(separator: "\n    "))
           }
         }
         table ip6 lab {

@@ -12,6 +12,8 @@ import Foundation
 final class Network {
     static let first = "93.184.200.1"
     static let second = "93.184.200.2"
+    /// The last byte of the carrier's public address.
+    static let carrier = 120
     static let servers = ["relay1": 11, "relay2": 12, "directory": 13]
 
     /// A device, its two routers, and what is in use.
@@ -21,6 +23,8 @@ final class Network {
         var uplink = Uplink.home
         /// The last byte of each router's public address, which changes when the provider gives another.
         fileprivate var hosts: [Uplink: Int]
+        /// Whether the router at home has a carrier's NAT in front of it, instead of the internet.
+        fileprivate var isBehindCarrier = false
 
         init(_ number: Int, _ kind: Kind) {
             self.number = number
@@ -30,7 +34,9 @@ final class Network {
 
         var device: String { "c\(number)" }
         func router(_ uplink: Uplink) -> String { "\(uplink == .home ? "r" : "m")\(number)" }
-        func address(of uplink: Uplink) -> String { "93.184.200.\(hosts[uplink] ?? 0)" }
+        func address(of uplink: Uplink) -> String {
+            "\(uplink == .home && isBehindCarrier ? "100.64.0" : "93.184.200").\(hosts[uplink] ?? 0)"
+        }
         func gateway(_ uplink: Uplink) -> String { uplink == .home ? "192.168.\(number).1" : "10.64.\(number).1" }
         func address(at uplink: Uplink) -> String {
             guard kinds[uplink] != .open else { return "93.184.200.\((hosts[uplink] ?? 0) + 50)" }
@@ -49,6 +55,8 @@ final class Network {
     private var spaces: [String] = []
     /// The programs that stand for long or bad ways to the internet, by whose they are.
     private var links: [String: Process] = [:]
+    /// How the devices are behind one NAT; nil when they are behind two.
+    private var sharing: Sharing?
 
     /// Makes it; needs root.
     init(_ first: Kind, _ second: Kind) throws {
@@ -145,7 +153,7 @@ final class Network {
         let router = side.router(uplink)
         try Self.run(
             ["ip", "netns", "exec", space(router), "nft", "-f", "-"],
-            input: kind.rules(public: side.address(of: uplink), device: side.address(at: uplink)))
+            input: kind.rules(public: side.address(of: uplink), sharing: router == "r1" ? homeSharing : nil))
         if kind == .open {
             let address = side.address(at: uplink)
             try ip(router, "route", "replace", "\(address)/32", "dev", "lan")
@@ -153,6 +161,58 @@ final class Network {
         }
         // Without the program they end by themselves, in two minutes.
         _ = try? Self.run(["ip", "netns", "exec", space(router), "conntrack", "-F"])
+    }
+
+    /// What the first router at home does between two devices behind it.
+    private var homeSharing: Sharing.Rules? {
+        guard let sharing, !sharing.isByCarrier else { return nil }
+        return Sharing.Rules(sharing, interfaces: ["lan", "guest"], network: "192.168.0.0/16")
+    }
+
+    /// Puts both devices behind one NAT; which one cannot be changed later.
+    func share(_ sharing: Sharing) throws {
+        if let former = self.sharing, former.isByCarrier != sharing.isByCarrier {
+            throw LabError("the devices share another router already")
+        }
+        let isFirst = self.sharing == nil
+        self.sharing = sharing
+        if isFirst { try sharing.isByCarrier ? addCarrier() : addGuest() }
+        if sharing.isByCarrier {
+            let rules = Kind.portRestricted.rules(
+                public: "93.184.200.\(Self.carrier)",
+                sharing: Sharing.Rules(sharing, interfaces: ["r1", "r2"], network: "100.64.0.0/16"))
+            try Self.run(["ip", "netns", "exec", space("carrier"), "nft", "-f", "-"], input: rules)
+        }
+        for side in sides { try filter(side, .home) }
+    }
+
+    /// Moves the second device's cable to the first one's router, where it has a network of its own.
+    private func addGuest() throws {
+        try ip("r2", "link", "delete", "lan")
+        try ip("r1", "link", "add", "guest", "type", "veth", "peer", "name", "eth0", "netns", space("c2"))
+        try ip("r1", "address", "add", "\(sides[1].gateway(.home))/24", "dev", "guest")
+        try ip("r1", "link", "set", "guest", "up")
+        try use(sides[1], .home, families: ["v4"])
+    }
+
+    /// Moves the cables of both routers at home from the internet to a carrier's router.
+    private func addCarrier() throws {
+        try add("carrier")
+        try write("carrier", "net.ipv4.ip_forward", "1")
+        try attach("carrier", host: Self.carrier)
+        try ip("carrier", "address", "add", "100.64.0.1/32", "dev", "lo")
+        for side in sides {
+            let router = side.router(.home)
+            side.isBehindCarrier = true
+            let address = side.address(of: .home)
+            try ip("internet", "link", "delete", router)
+            try ip("carrier", "link", "add", router, "type", "veth", "peer", "name", "wan", "netns", space(router))
+            try ip("carrier", "link", "set", router, "up")
+            try ip(router, "link", "set", "wan", "up")
+            try ip(router, "address", "add", "\(address)/32", "dev", "wan")
+            try ip("carrier", "route", "add", "\(address)/32", "dev", router)
+            try ip(router, "route", "add", "default", "via", "100.64.0.1", "dev", "wan", "onlink", "src", address)
+        }
     }
 
     private func families(of side: Side) throws -> Set<String> {
@@ -209,6 +269,7 @@ final class Network {
 
     /// Gives a router another public address, as providers do at night.
     func renumber(_ side: Side) throws {
+        guard sharing == nil else { throw LabError("the devices share a router, which keeps its address") }
         let uplink = side.uplink
         let router = side.router(uplink)
         let old = side.address(of: uplink)
@@ -265,6 +326,9 @@ final class Network {
 
     /// Joins a namespace with the internet by kith-link, or by a cable when there are no options.
     private func replaceWay(of name: String, host: Int, by options: [String]?, _ program: String) throws {
+        guard Self.servers[name] != nil || sides.allSatisfy({ !$0.isBehindCarrier }) else {
+            throw LabError("the carrier's cables stay as they are")
+        }
         if let link = links.removeValue(forKey: name) {
             link.terminate()
             link.waitUntilExit()
