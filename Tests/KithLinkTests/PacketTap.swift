@@ -27,7 +27,16 @@ final class PacketTap: Sendable {
 
     /// All packets of IPv4 since the last call.
     func packets() throws -> [Packet] {
-        var packets: [Packet] = []
+        try all().compactMap { bytes in
+            guard bytes[0] >> 4 == 4 else { return nil }
+            func address(_ offset: Int) -> UInt32 { bytes[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) } }
+            return Packet(source: address(12), destination: address(16), bytes: bytes)
+        }
+    }
+
+    /// All packets of IPv4 and IPv6 since the last call.
+    func all() throws -> [[UInt8]] {
+        var packets: [[UInt8]] = []
         var buffer = [UInt8](repeating: 0, count: 70_000)
         while true {
             let count = recv(file, &buffer, buffer.count, CInt(MSG_DONTWAIT))
@@ -37,10 +46,8 @@ final class PacketTap: Sendable {
                 }
                 return packets
             }
-            guard count >= 20, buffer[0] >> 4 == 4 else { continue }
-            func address(_ offset: Int) -> UInt32 { buffer[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) } }
-            packets.append(
-                Packet(source: address(12), destination: address(16), bytes: Array(buffer[..<count])))
+            guard count >= 20, [4, 6].contains(buffer[0] >> 4) else { continue }
+            packets.append(Array(buffer[..<count]))
         }
     }
 }
