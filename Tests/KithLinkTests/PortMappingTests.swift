@@ -77,6 +77,17 @@ import Testing
         }
     }
 
+    @Test func `a router's restart is noticed for IPv6, too, and its firewall opened again`() async throws {
+        try await withService6(.pcp) { router, news in
+            try await eventually { news.last == .mapped(pinhole(.pcp)) }
+            // Old enough for the clock to step back when it begins anew.
+            try await eventually { router.age() >= 5 }
+            try router.restart()
+            try await eventually { try router.letsIn(4_433) }
+            #expect(news.last == .mapped(pinhole(.pcp)))
+        }
+    }
+
     @Test func `a firewall for IPv6 is opened by UPnP where there is no PCP, and closed at the end`() async throws {
         try await withService6(.upnpAlone) { router, news in
             try await eventually { news.last == .mapped(pinhole(.upnp)) }

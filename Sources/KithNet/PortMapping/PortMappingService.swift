@@ -24,8 +24,9 @@ package final class PortMappingService: Sendable {
         package let local: NetworkAddress
     }
 
-    /// The group and port at which routers say that they were started anew (RFC 6886 §3.2.1, RFC 6887 §14.1.1).
+    /// The groups and the port at which routers say that they were started anew (RFC 6886 §3.2.1, RFC 6887 §14.1.1).
     private static let announcements = NetworkAddress(ipv4: (224, 0, 0, 1), port: 5_350)
+    private static let announcements6 = NetworkAddress(ipv6: 0xFF02 << 48, 1, port: 5_350)
     /// Some address of the internet: the one this device would send from to it is the one to let packets in at.
     private static let elsewhere = NetworkAddress(ipv6: 0x2000 << 48, 1, port: 9)
 
@@ -177,7 +178,8 @@ package final class PortMappingService: Sendable {
             while let (bytes, source) = await socket.receive() { inputs.yield(.datagram(bytes, from: source)) }
         }
         // Where that port is taken, a restart is noticed later, when the router is asked again.
-        guard !isIPv6, let news = try? MulticastSocket(group: Self.announcements, on: reactor) else { return }
+        let announcements = isIPv6 ? Self.announcements6 : Self.announcements
+        guard let news = try? MulticastSocket(group: announcements, on: reactor) else { return }
         for interface in NetworkInterface.all where interface.addresses.contains(where: { $0.ip == route.local.ip }) {
             try? news.join(interface.index)  // the same holds
         }
