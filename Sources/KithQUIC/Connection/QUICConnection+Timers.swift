@@ -71,7 +71,9 @@ extension QUICConnection {
         if let keepAliveDeadline, keepAliveDeadline <= now {
             // An unanswered one is repeated by the probe time-out, not at once by this timer. It starts that anew, though,
             // which would never pass once it is longer than the time between two of these.
-            if path.consecutiveProbes > 0 { noteSilence() }
+            if path.consecutiveProbes > 0 {
+                noteSilence(since: recovery.spaces[PacketSpace.application.rawValue].lastAckEliciting)
+            }
             lastKeepAlive = now
             isPingPending = true
         }
@@ -80,6 +82,7 @@ extension QUICConnection {
     }
 
     private mutating func recoveryTimedOut(at now: Timestamp) {
+        let since = recovery.unansweredSince
         switch recovery.timedOut(at: now) {
         case .none: break
         case .lossDetected: processLost(at: now)
@@ -88,7 +91,7 @@ extension QUICConnection {
             spaces[space.rawValue].probes = packets
             if space == .initial { repeatEarlyData(at: now) }
             path.consecutiveProbes += 1
-            noteSilence()
+            noteSilence(since: since)
             tryOtherPaths(at: now)
             // Large packets may have stopped getting through.
             if path.consecutiveProbes == 3 { fallBackToSmallest(at: now) }
@@ -96,11 +99,9 @@ extension QUICConnection {
     }
 
     /// A probe time-out has passed, or it is time for a keep-alive after one: tells the driver when nothing has come
-    /// meanwhile.
-    private mutating func noteSilence() {
-        guard phase == .established, let sent = recovery.spaces[PacketSpace.application.rawValue].lastAckEliciting,
-            traffic.lastReceived.map({ $0 <= sent }) ?? true
-        else { return }
+    /// since a packet was sent.
+    private mutating func noteSilence(since sent: Timestamp?) {
+        guard phase == .established, let sent, traffic.lastReceived.map({ $0 <= sent }) ?? true else { return }
         events.append(.peerSilent(path.address))
     }
 }

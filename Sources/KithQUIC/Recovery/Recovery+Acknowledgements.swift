@@ -102,6 +102,7 @@ extension Recovery {
         }
         if space == .handshake { isPeerValidated = true }
         if isPeerValidated { path.probeCount = 0 }
+        spaces[index].unansweredSince = nil
         antiDeadlockBase = now
 
         let lostBefore = statistics.bytesLost

@@ -141,6 +141,7 @@ extension Recovery {
         for index in spaces.indices { spaces[index].run.reset() }
         let index = PacketSpace.application.rawValue
         bytesInFlight -= spaces[index].removeAllFromFlight()
+        spaces[index].unansweredSince = nil
         return left
     }
 
@@ -152,6 +153,7 @@ extension Recovery {
     /// Ends the back-off of the probe time-out, and offers the oldest contents again for a probe now.
     mutating func probeNow(_ space: PacketSpace) {
         path.probeCount = 0
+        spaces[space.rawValue].unansweredSince = nil
         offerOldest(space)
     }
 

@@ -7,6 +7,7 @@ struct BeforePacket: Sendable {
     fileprivate let path: Recovery.Path
     fileprivate let delivery: DeliveryRate
     fileprivate let lastAckEliciting: Timestamp?
+    fileprivate let unansweredSince: Timestamp?
     fileprivate let antiDeadlockBase: Timestamp?
 }
 
@@ -17,7 +18,8 @@ extension Recovery {
         BeforePacket(
             space: space, number: nextPacketNumber(space), bytesInFlight: bytesInFlight, statistics: statistics,
             path: path, delivery: delivery,
-            lastAckEliciting: spaces[space.rawValue].lastAckEliciting, antiDeadlockBase: antiDeadlockBase)
+            lastAckEliciting: spaces[space.rawValue].lastAckEliciting,
+            unansweredSince: spaces[space.rawValue].unansweredSince, antiDeadlockBase: antiDeadlockBase)
     }
 
     /// Takes back the packet sent since then, before anything else has happened: it is neither in flight nor lost.
@@ -28,6 +30,7 @@ extension Recovery {
         guard spaces[index].isOutstanding(before.number) else { return }
         _ = spaces[index].take(before.number)
         spaces[index].lastAckEliciting = before.lastAckEliciting
+        spaces[index].unansweredSince = before.unansweredSince
         spaces[index].advance()
         skipped[index] = before.number
         bytesInFlight = before.bytesInFlight

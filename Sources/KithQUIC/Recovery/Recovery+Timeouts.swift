@@ -24,30 +24,36 @@ extension Recovery {
 
     private var backoff: Int64 { 1 << Int64(min(path.probeCount, Self.maximumBackoff)) }
 
-    /// The next probe time-out and its space.
-    private var nextProbe: (time: Timestamp, space: PacketSpace)? {
+    /// The next probe time-out, its space, and the time of the packet it is counted from.
+    private var nextProbe: (time: Timestamp, space: PacketSpace, from: Timestamp)? {
         let base = path.rtt.probeTimeout
-        var earliest: (time: Timestamp, space: PacketSpace)?
+        var earliest: (time: Timestamp, space: PacketSpace, from: Timestamp)?
         for space in PacketSpace.allCases where !isDiscarded[space.rawValue] {
             let packets = spaces[space.rawValue]
             guard packets.outstanding > 0, let last = packets.lastAckEliciting else { continue }
-            var span = base
+            var (span, from) = (base, last)
             if space == .application {
                 // Before confirmation the peer may be unable to read 1-RTT packets.
                 guard isHandshakeConfirmed else { continue }
                 span += peerMaxAckDelay
+                // RFC 9002 begins anew with each packet: whoever sends more often than that would never notice that nobody
+                // answers (Documentation/Deviations.md).
+                if let since = packets.unansweredSince { from = since }
             }
             // RFC 9002 doubles without end; a path that comes back unannounced is to be found within seconds
             // (Documentation/Deviations.md).
-            let time = last.advanced(nanoseconds: min(span * backoff, max(span, Self.maximumProbeInterval)))
-            if earliest.map({ time < $0.time }) ?? true { earliest = (time, space) }
+            let time = from.advanced(nanoseconds: min(span * backoff, max(span, Self.maximumProbeInterval)))
+            if earliest.map({ time < $0.time }) ?? true { earliest = (time, space, from) }
         }
         if earliest == nil, !isPeerValidated, let antiDeadlockBase {
             let time = antiDeadlockBase.advanced(nanoseconds: base * backoff)
-            return (time, hasHandshakeKeys ? .handshake : .initial)
+            return (time, hasHandshakeKeys ? .handshake : .initial, antiDeadlockBase)
         }
         return earliest
     }
+
+    /// The time of the packet that the next probe time-out is counted from.
+    var unansweredSince: Timestamp? { nextProbe?.from }
 
     /// Says that the deadline has passed.
     package mutating func timedOut(at now: Timestamp) -> TimeoutAction {
@@ -65,6 +71,7 @@ extension Recovery {
         statistics.probes += 1
         path.ecn.timedOut(count: path.probeCount)
         let index = probe.space.rawValue
+        spaces[index].unansweredSince = nil
         guard spaces[index].outstanding > 0 else {
             antiDeadlockBase = now
             return .probe(probe.space, packets: 1)

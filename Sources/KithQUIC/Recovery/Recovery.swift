@@ -165,6 +165,7 @@ package struct Recovery: Sendable {
         spaces[index].advance()
         spaces[index].lossTime = nil
         spaces[index].lastAckEliciting = nil
+        spaces[index].unansweredSince = nil
     }
 
     /// Says that datagrams have another size from now on.

@@ -33,6 +33,8 @@ struct SentPackets: Sendable {
     var largestAcknowledged: UInt64?
     /// The time the last ack-eliciting packet was sent.
     var lastAckEliciting: Timestamp?
+    /// The time the first ack-eliciting packet was sent since the last acknowledgement or probe time-out.
+    var unansweredSince: Timestamp?
     /// The number of outstanding packets that elicit an acknowledgement.
     private(set) var outstanding = 0
     /// The time at which the next packet is declared lost; nil when none would be.
@@ -58,6 +60,7 @@ struct SentPackets: Sendable {
     mutating func append(_ packet: consuming SentPacket) {
         if next - base >= UInt64(slots.count) { grow() }
         if packet.state == .outstanding {
+            if outstanding == 0 || unansweredSince == nil { unansweredSince = packet.time }
             outstanding += 1
             lastAckEliciting = packet.time
         }

@@ -256,6 +256,42 @@ import Testing
         #expect(pair.clientEvents.contains(.pathChanged(path(Pair.serverAddress, 1))))
     }
 
+    @Test func `a path that falls silent is left by an end that never stops sending`() throws {
+        let pair = try connected(client: { $0.eitherEndMoves = true }, server: { $0.eitherEndMoves = true })
+        let began = pair.client.probePath(path(Pair.serverAddress, 1), at: pair.now)
+        #expect(began)
+        #expect(pair.run(seconds: 2) { $0.clientEvents.contains(.pathValidated(self.path(Pair.serverAddress, 1))) })
+        // The server is the one that sends: a little, more often than a probe time-out passes.
+        let down = try pair.serverOpen(.unidirectional)
+        var (sent, got, isLost) = (0, 0, false)
+        pair.filter = { datagram in
+            let isFirst = datagram.toServer ? datagram.from == Pair.clientAddress : datagram.local == 0
+            return isLost && isFirst ? [] : [datagram]
+        }
+        func send(for duration: Int64, until condition: () -> Bool = { false }) throws {
+            let end = pair.now + duration
+            while pair.now < end, !condition() {
+                sent +=
+                    try [UInt8](repeating: 1, count: 3).withUnsafeBytes { try pair.server?.write($0, to: down) } ?? 0
+                let next = pair.now + .milliseconds(10)
+                while pair.step(until: next) {}
+                pair.now = max(pair.now, next)
+                got += try pair.clientRead(down).bytes.count
+            }
+        }
+        try send(for: .seconds(2))
+        #expect(got > 0)
+        #expect(!pair.serverEvents.contains { if case .peerSilent = $0 { true } else { false } })
+        isLost = true
+        let place = PathAddress(remote: Self.second, local: 0)
+        try send(for: .seconds(1)) { pair.serverEvents.contains(.pathChanged(place)) }
+        #expect(pair.serverEvents.contains(.pathChanged(place)))
+        try send(for: .seconds(1))
+        pair.run(seconds: 1)
+        got += try pair.clientRead(down).bytes.count
+        #expect(got == sent)
+    }
+
     // MARK: - Attacks
 
     @Test func `packets forwarded from another address mislead a server only for a while`() throws {

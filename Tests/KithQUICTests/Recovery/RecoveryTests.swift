@@ -125,6 +125,37 @@ extension Recovery {
         #expect(recovery.deadline.map { $0 - due < .milliseconds(1_000) } == true)
     }
 
+    @Test func `a probe is not put off by what is sent meanwhile`() throws {
+        var recovery = confirmed()
+        recovery.send(at: start)
+        try recovery.ack(0...0, at: start + .milliseconds(100))
+        for number in 1...4 {
+            recovery.send(offset: UInt64(number), at: start + .milliseconds(100 + 100 * Int64(number)))
+        }
+        // smoothed 100 + 4 × 50 + the peer's 25, since the first of them.
+        let due = start + .milliseconds(525)
+        #expect(recovery.deadline == due)
+        #expect(recovery.timedOut(at: due) == .probe(.application, packets: 2))
+        #expect(recovery.lostOffsets() == [1, 2])
+        // The next is counted from the probe, and doubled.
+        recovery.send(offset: 1, at: due)
+        for number in 5...9 {
+            recovery.send(offset: UInt64(number), at: start + .milliseconds(100 + 100 * Int64(number)))
+        }
+        #expect(recovery.deadline == due + .milliseconds(650))
+    }
+
+    @Test func `an acknowledgement begins the probe time-out anew`() throws {
+        var recovery = confirmed()
+        recovery.send(at: start)
+        try recovery.ack(0...0, at: start + .milliseconds(100))
+        recovery.send(at: start + .milliseconds(200))
+        try recovery.ack(1...1, at: start + .milliseconds(300))
+        // smoothed 100 + 4 × 37.5 + the peer's 25.
+        for time in [400, 500] as [Int64] { recovery.send(at: start + .milliseconds(time)) }
+        #expect(recovery.deadline == start + .milliseconds(400 + 275))
+    }
+
     @Test func `a client keeps probing while the server may be held back by amplification`() throws {
         var recovery = Recovery(RecoveryConfiguration(), isClient: true)
         recovery.send(.initial, at: start)
