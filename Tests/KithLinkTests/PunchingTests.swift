@@ -52,7 +52,7 @@ struct PunchingTests {
                 return try phone.isDirect() && laptop.isDirect()
             }
             let paths = try [phone.path(), laptop.path()]
-            #expect(paths.allSatisfy { $0.hasPrefix(shared.path) }, "\(paths)")
+            #expect(paths.allSatisfy { $0?.hasPrefix(shared.path) == true }, "\(paths)")
         }
     }
 
