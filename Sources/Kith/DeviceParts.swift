@@ -292,11 +292,9 @@ struct DeviceParts: Sendable {
             let tokens = options.relayToken.map { token in relays.map { ($0, token) } } ?? []
             try keep(relays, tokens: Dictionary(tokens, uniquingKeysWith: { $1 }), in: store)
         }
-        for line in (try store.setting(relaysSetting) ?? "").split(separator: "\n") {
-            let words = line.split(separator: " ", maxSplits: 1).map(String.init)
-            guard let relay = words.first.flatMap({ RelayAddress($0) }) else { continue }
-            settings.relays.append(relay)
-            if words.count > 1 { settings.tokens[relay] = words[1] }
+        for kept in try kept(relaysSetting, in: store) {
+            settings.relays.append(kept.relay)
+            settings.tokens[kept.relay] = kept.token
         }
         settings.proxy = try proxy(store, options)
         settings.mapsPort = options.mapsPort
@@ -383,19 +381,35 @@ struct DeviceParts: Sendable {
             })
     }
 
+    /// Keeps the relays of this device; a key and a token that were given before are not asked for again.
     private static func keep(_ relays: [RelayAddress], tokens new: [RelayAddress: String], in store: Store)
         throws(KithError)
     {
-        // A token that was given before is not asked for again.
-        let before = try store.setting(relaysSetting) ?? ""
-        let tokens = Dictionary(
-            before.split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1).map(String.init) }
-                .filter { $0.count > 1 }.map { ($0[0], $0[1]) },
-            uniquingKeysWith: { $1 })
-        let lines = relays.map { relay in
-            (new[relay] ?? tokens[relay.description]).map { "\(relay) \($0)" } ?? relay.description
+        let before = try kept(relaysSetting, in: store)
+        let lines = relays.distinct.map { relay in
+            let known = before.first { $0.relay.isSameRelay(as: relay) }
+            let given = new.first { $0.key.isSameRelay(as: relay) }?.value
+            return KeptRelay(
+                relay: relay.key == nil ? known?.relay ?? relay : relay, token: given ?? known?.token)
         }
-        try store.setSetting(relaysSetting, lines.joined(separator: "\n"))
+        try store.setSetting(relaysSetting, lines.map(\.line).joined(separator: "\n"))
+    }
+
+    /// A relay and its token, as they are kept.
+    private struct KeptRelay {
+        var relay: RelayAddress
+        var token: String?
+
+        var line: String { token.map { "\(relay) \($0)" } ?? relay.description }
+    }
+
+    private static func kept(_ setting: String, in store: Store) throws(KithError) -> [KeptRelay] {
+        (try store.setting(setting) ?? "").split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ", maxSplits: 1).map(String.init)
+            return words.first.flatMap { RelayAddress($0) }.map {
+                KeptRelay(relay: $0, token: words.count > 1 ? words[1] : nil)
+            }
+        }
     }
 
     /// The proxy asked for, the one kept, or what the environment says.

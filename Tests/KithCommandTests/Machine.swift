@@ -69,7 +69,9 @@ final class Machine: Sendable {
     }
 
     /// Starts the daemon and waits until it answers.
-    func up(_ more: String...) async throws {
+    func up(_ more: String...) async throws { try await up(more) }
+
+    func up(_ more: [String]) async throws {
         try await expect("up", input: nil, more: ["--detach", "--no-invite", "--name", name] + more)
     }
 

@@ -101,6 +101,28 @@ import Testing
         }
     }
 
+    @Test func `a relay that is named with its key and without is one, and keeps the key`() async throws {
+        struct Status: Decodable { var relays: [String]? }
+        let laptop = try Machine("laptop")
+        do {
+            let relay = "https://127.0.0.1:1"
+            let keyed = "\(relay)#\(DeviceKey().id)"
+            let other = "\(relay)#\(DeviceKey().id)"
+            for (given, expected) in [
+                ([relay, keyed], [keyed]), ([relay], [keyed]), ([other], [other]), ([relay], [other]),
+            ] {
+                try await laptop.up(["--no-discovery", "--no-port-mapping"] + given.flatMap { ["--use-relay", $0] })
+                let status = try await laptop.expect("status", "--json")
+                #expect(try JSONDecoder().decode(Status.self, from: Data(status.utf8)).relays == expected)
+                try await laptop.expect("down")
+            }
+        } catch {
+            await laptop.remove()
+            throw error
+        }
+        await laptop.remove()
+    }
+
     @Test(
         .enabled(
             if: NetworkInterface.all.contains { interface in

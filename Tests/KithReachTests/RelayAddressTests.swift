@@ -24,6 +24,21 @@ import Testing
         #expect(RelayAddress("https://relay.example.org#\(String(key.description.dropLast()))") == nil)
     }
 
+    @Test func `a relay with and without its key is one, two keys are two`() throws {
+        let keys = [DeviceKey().id, DeviceKey().id]
+        let plain = try #require(RelayAddress("https://relay.example.org"))
+        let relays = try keys.map { try #require(RelayAddress("https://relay.example.org#\($0)")) }
+        let certified = try #require(RelayAddress("https://relay.example.org#\(keys[0])+ca"))
+        let others = ["https://relay.example.org:8443", "http://relay.example.org:443", "https://relay2.example.org"]
+            .compactMap { RelayAddress($0) }
+        #expect([plain, relays[0], plain].distinct == [relays[0]])
+        #expect([relays[0], plain].distinct == [relays[0]])
+        #expect([others[0], plain, others[1], relays[0]].distinct == [others[0], relays[0], others[1]])
+        #expect([plain, relays[0], relays[1]].distinct == relays)
+        #expect([certified, relays[0]].distinct == [certified])
+        #expect(([plain] + others).distinct == [plain] + others)
+    }
+
     @Test(arguments: [
         "", "relay.example.org", "ftp://relay.example.org", "https://", "https://:443", "https://host:0",
         "https://host:65536", "https://host:", "https://ho st", "https://user@host", "https://a=b", "https://[::1",

@@ -14,11 +14,16 @@ extension DeviceReach {
         }
         let before = relays(of: device)
         let mine = ownRelays
-        let relays = announced.filter { $0.mayBeNamedByPeers || mine.contains($0) || before.contains($0) }
+        let relays = announced.distinct.filter { Self.mayUse($0, own: mine, before: before) }
             .prefix(PeerRelays.maxPerDevice)
         known.withLock { $0[device] = Known(relays: Array(relays), isAnnounced: true) }
         if preference(for: device) != .local { peers.announced(Array(relays), by: device, own: mine, at: now) }
         usePeerRelays(of: device, at: now)
+    }
+
+    /// Indicates whether a relay may be used that another device names, or a record of it.
+    private static func mayUse(_ relay: RelayAddress, own: Set<RelayAddress>, before: [RelayAddress]) -> Bool {
+        relay.mayBeNamedByPeers || before.contains(relay) || own.contains { $0.isSameRelay(as: relay) }
     }
 
     /// Keeps what devices have announced, as often as they may change what is used of it.
@@ -32,7 +37,7 @@ extension DeviceReach {
         needsChanged(at: now)
         if !peers.isPending(device) { keepAnnounced(of: device) }
         let relays = preference(for: device) == .local ? [] : peers.relays(of: device)
-        let links = relays.compactMap { open($0, at: now)?.link.number }
+        let links = used(for: relays).compactMap { open($0, at: now)?.link.number }
         endpoint.setLinks(links, of: device)
     }
 
@@ -40,7 +45,7 @@ extension DeviceReach {
     func links(to device: DeviceID) -> (open: [UInt32], opening: [Promise<UInt32?>]) {
         guard phase != .stopped, preference(for: device) != .local else { return ([], []) }
         let now = ContinuousClock.now
-        let addresses = peers.use(relays(of: device), for: device, own: ownRelays, at: now)
+        let addresses = used(for: peers.use(relays(of: device), for: device, own: ownRelays, at: now))
         needsChanged(at: now)
         var (numbers, opening) = ([UInt32](), [Promise<UInt32?>]())
         for address in addresses {
@@ -162,7 +167,7 @@ extension DeviceReach {
         guard let found = try? await options.directories?.resolve(device), let record = try? DeviceRecord(found.record)
         else { return false }
         let (before, mine) = (relays(of: device), ownRelays)
-        let relays = record.relays.filter { $0.mayBeNamedByPeers || mine.contains($0) || before.contains($0) }
+        let relays = record.relays.distinct.filter { Self.mayUse($0, own: mine, before: before) }
             .prefix(PeerRelays.maxPerDevice)
         guard !relays.isEmpty, Array(relays) != before else { return false }
         note(Array(relays), of: device)

@@ -66,6 +66,36 @@ extension DeviceReach {
         return relay
     }
 
+    /// The relay to use for one that another device or a record names: with and without its key it is one.
+    ///
+    /// What this device's settings say of it counts. Where they know no key, a certificate has to prove the relay; as
+    /// long as none does, the named key may. Elsewhere a key counts once the relay has proven it.
+    func used(for named: RelayAddress) -> RelayAddress {
+        let mine = own.withLock { $0 }
+        if mine.contains(named) { return named }
+        if let own = mine.first(where: { $0.isSameRelay(as: named) }) {
+            return own.key != nil || relays[own]?.isPromising != false ? own : named
+        }
+        guard named.key == nil else { return named }
+        return relays.first { $0.key.isSameRelay(as: named) && $0.key.key != nil && $0.value.wasLetIn }?.key ?? named
+    }
+
+    /// The relays to use for those that are named, each once.
+    func used(for named: [RelayAddress]) -> [RelayAddress] {
+        named.reduce(into: []) { relays, relay in
+            let used = used(for: relay)
+            if !relays.contains(used) { relays.append(used) }
+        }
+    }
+
+    /// Has the devices that name a relay otherwise be reached by the link that is of use now.
+    private func relink(_ address: RelayAddress, at now: ContinuousClock.Instant) {
+        for device in peers.devices
+        where peers.relays(of: device).contains(where: { $0 != address && $0.isSameRelay(as: address) }) {
+            usePeerRelays(of: device, at: now)
+        }
+    }
+
     func freeNumber() -> UInt32 {
         let used = Set(relays.values.map(\.link.number))
         repeat { nextNumber = (nextNumber + 1) & 0x7FFF } while used.contains(nextNumber)
@@ -82,19 +112,23 @@ extension DeviceReach {
         switch state {
         case .connected(let roundTrip):
             if !wasConnected {
+                relays[address]?.wasLetIn = true
                 endpoint.add(relay.link)
                 choice.letIn(by: address, at: now)
                 opened(address, number)
+                relink(address, at: now)
             }
             if let roundTrip { choice.measured(address, roundTrip: roundTrip, at: now) }
         case .restarting, .waiting, .captive:
             if wasConnected { endpoint.removeLink(number) }
             choice.lost(address, at: now)
             opened(address, nil)
+            if !relay.wasLetIn { relink(address, at: now) }
         case .denied(let reason):
             endpoint.removeLink(number)
             choice.refused(by: address, at: now)
             opened(address, nil)
+            if !relay.wasLetIn { relink(address, at: now) }
             if relay.isAttached {
                 logger.warning(
                     "a relay does not let this device in",
@@ -114,7 +148,7 @@ extension DeviceReach {
 
     /// Notes which relays nothing needs any more.
     func needsChanged(at now: ContinuousClock.Instant) {
-        let needed = peers.relays
+        let needed = Set(peers.relays.map { used(for: $0) })
         for (address, relay) in relays {
             if relay.isAttached || needed.contains(address) {
                 relays[address]?.unneeded = nil

@@ -137,12 +137,22 @@ package actor DeviceReach {
     struct Relay {
         let link: RelayLink
         var state = RelayClient.State.idle
+        /// Indicates whether it has ever let this device in.
+        var wasLetIn = false
         /// Indicates whether this device is to be found there.
         var isAttached = false
         /// The time since when nothing needs it.
         var unneeded: ContinuousClock.Instant?
         /// The end of the attempt to open it, while somebody waits for that: the link's number, or nil.
         var opening: Promise<UInt32?>?
+
+        /// Indicates whether it has not failed, or is likely to be back.
+        var isPromising: Bool {
+            switch state {
+            case .idle, .connecting, .connected, .restarting: true
+            case .waiting, .captive, .denied, .closed: wasLetIn
+            }
+        }
     }
 
     /// What has the router map the port.
@@ -239,7 +249,7 @@ package actor DeviceReach {
         self.store = store
         tokens = Mutex(options.tokens)
         preferences = Mutex(Preferences(options.preference, options.preferences))
-        let relays = [options.hosted?.relay].compactMap(\.self) + options.relays
+        let relays = ([options.hosted?.relay].compactMap(\.self) + options.relays).distinct
         own = Mutex(relays)
         var limits = RelayChoice.Limits()
         limits.keepsStandby = options.times.keepsStandby
@@ -398,10 +408,11 @@ package actor DeviceReach {
     package func adopt(_ relays: [RelayAddress]) {
         let hosted = [options.hosted?.relay].compactMap(\.self)
         guard !relays.isEmpty, own.withLock({ $0 == hosted }) else { return }
-        own.withLock { $0 = hosted + relays }
-        store.keepOwnRelays(relays, tokens.withLock { known in known.filter { relays.contains($0.key) } })
+        let all = (hosted + relays).distinct
+        own.withLock { $0 = all }
+        store.keepOwnRelays(relays.distinct, tokens.withLock { known in known.filter { relays.contains($0.key) } })
         guard isAttaching else { return }
-        choice.set(hosted + relays, at: .now)
+        choice.set(all, at: .now)
         wishMapping()
         for relay in relays { lookUp(relay) }
         act()

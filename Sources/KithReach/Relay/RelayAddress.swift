@@ -119,4 +119,22 @@ extension RelayAddress {
     package var withoutKey: RelayAddress { RelayAddress(host: host, port: port, isSecure: isSecure) ?? self }
     /// The key that proves the relay on TCP, where no authority does.
     package var pinnedKey: DeviceID? { isCertified ? nil : key }
+
+    /// Indicates whether both are one relay, as far as they say: at the same place, and not of two keys.
+    package func isSameRelay(as other: RelayAddress) -> Bool {
+        (isSecure, host, port) == (other.isSecure, other.host, other.port)
+            && (key == nil || other.key == nil || key == other.key)
+    }
+}
+
+extension Sequence<RelayAddress> {
+    /// The relays in the same order, each once: what is named with its key and without has the key.
+    package var distinct: [RelayAddress] {
+        reduce(into: []) { relays, relay in
+            guard let index = relays.firstIndex(where: { $0.isSameRelay(as: relay) }) else {
+                return relays.append(relay)
+            }
+            if relays[index].key == nil { relays[index] = relay }
+        }
+    }
 }

@@ -384,6 +384,50 @@ import Testing
         }
     }
 
+    @Test func `a relay is one with and without its key, and this device's key for it counts`() async throws {
+        let (identity, device) = (DeviceKey(), DeviceKey().id)
+        func keyed(_ relay: RelayAddress, _ key: DeviceID = identity.id) throws -> RelayAddress {
+            try #require(RelayAddress(host: relay.host, port: relay.port, isSecure: relay.isSecure, key: key))
+        }
+        /// The relays in use once the device that names `named` was looked for there.
+        func relays(_ member: Member, _ named: RelayAddress) async -> [RelayAddress] {
+            member.reach.note([named], of: device)
+            // Nobody is there.
+            _ = try? await member.reach.connect(to: device, at: [], timeout: .seconds(5))
+            return member.reach.status.relays.map(\.address)
+        }
+        try await withRelay { _, relay in
+            try await withMember(at: [relay]) { member in
+                try await eventually { member.reach.status.home == relay }
+                #expect(await relays(member, try keyed(relay)) == [relay])
+            }
+        }
+        try await withRelay({ $0.identity = identity }) { _, plain in
+            let relay = try #require(RelayAddress("https://\(plain.authority)"))
+            let (real, forged) = (try keyed(relay), try keyed(relay, DeviceKey().id))
+            try await withMember(at: [relay, real]) { member in
+                #expect(member.reach.announcedRelays == [real])
+                try await eventually { member.reach.status.home == real }
+                #expect(await relays(member, relay) == [real])
+            }
+            // Without the key nothing proves this relay; where another device names it, it does.
+            try await withMember(at: [relay]) { member in
+                try await eventually { member.reach.status.relays.first.map { !$0.state.isPending } ?? false }
+                #expect(await Set(relays(member, real)) == [relay, real])
+                try await eventually {
+                    member.reach.status.relays.contains { $0.address == real && $0.carrier != nil }
+                }
+            }
+            // Another key than the one that was given is refused, whoever names the relay without one.
+            try await withMember(at: [forged]) { member in
+                try await eventually { member.reach.status.relays.first.map { !$0.state.isPending } ?? false }
+                #expect(await relays(member, relay) == [forged])
+                #expect(member.reach.status.relays.allSatisfy { $0.carrier == nil })
+                #expect(member.reach.status.home == nil)
+            }
+        }
+    }
+
     @Test func `others cannot have it connect to more relays than sixteen, and two of each`() async throws {
         try await withMember(at: []) { member in
             await withTaskGroup(of: Void.self) { group in
@@ -490,6 +534,16 @@ import Testing
                     #expect(member.reach.status.savesPower == (times == .saving))
                 }
             }
+        }
+    }
+}
+
+extension RelayClient.State {
+    /// Indicates whether the first attempt is not over.
+    fileprivate var isPending: Bool {
+        switch self {
+        case .idle, .connecting: true
+        case .connected, .restarting, .waiting, .captive, .denied, .closed: false
         }
     }
 }
