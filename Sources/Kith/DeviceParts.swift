@@ -296,6 +296,7 @@ struct DeviceParts: Sendable {
             settings.relays.append(kept.relay)
             settings.tokens[kept.relay] = kept.token
         }
+        for former in try kept(formerRelaysSetting, in: store) { settings.tokens[former.relay] = former.token }
         settings.proxy = try proxy(store, options)
         settings.mapsPort = options.mapsPort
         settings.times = options.times
@@ -382,18 +383,28 @@ struct DeviceParts: Sendable {
     }
 
     /// Keeps the relays of this device; a key and a token that were given before are not asked for again.
+    ///
+    /// A relay that is no longer used keeps its token, until all relays are forgotten.
     private static func keep(_ relays: [RelayAddress], tokens new: [RelayAddress: String], in store: Store)
         throws(KithError)
     {
-        let before = try kept(relaysSetting, in: store)
+        let before = try kept(relaysSetting, in: store) + kept(formerRelaysSetting, in: store)
         let lines = relays.distinct.map { relay in
             let known = before.first { $0.relay.isSameRelay(as: relay) }
             let given = new.first { $0.key.isSameRelay(as: relay) }?.value
             return KeptRelay(
                 relay: relay.key == nil ? known?.relay ?? relay : relay, token: given ?? known?.token)
         }
+        let former = before.filter { old in
+            old.token != nil && !lines.contains { $0.relay.isSameRelay(as: old.relay) }
+        }
         try store.setSetting(relaysSetting, lines.map(\.line).joined(separator: "\n"))
+        try store.setSetting(
+            formerRelaysSetting, relays.isEmpty ? "" : former.prefix(maxFormerRelays).map(\.line).joined(separator: "\n"))
     }
+
+    /// The most relays whose tokens are kept though they are not used.
+    private static let maxFormerRelays = 16
 
     /// A relay and its token, as they are kept.
     private struct KeptRelay {
@@ -430,6 +441,7 @@ struct DeviceParts: Sendable {
 
     private static let proxySetting = "proxy"
     private static let relaysSetting = "relays"
+    private static let formerRelaysSetting = "former relays"
     private static let directoriesSetting = "directories"
     private static let recordTime = "record"
     private static let lastAnnouncement = "announcement"

@@ -101,6 +101,32 @@ import Testing
         }
     }
 
+    @Test func `a relay keeps its token while others are used, until all are forgotten`() async throws {
+        try await withRelay("--token", "open-sesame") { url in
+            let laptop = try Machine("laptop")
+            do {
+                func use(_ words: String...) async throws {
+                    try await laptop.up(["--no-discovery", "--no-port-mapping", "--use-relay"] + words)
+                }
+                try await use(url, "--relay-token", "open-sesame")
+                try await laptop.expect("down")
+                try await use("https://127.0.0.1:1", "--relay-token", "another")
+                try await laptop.expect("down")
+                try await use(url)
+                try await eventually { try await network(laptop).contains("relay \(url): Connected") }
+                try await laptop.expect("down")
+                try await use("none")
+                try await laptop.expect("down")
+                try await use(url)
+                try await eventually { try await network(laptop).contains("does not let this device in") }
+            } catch {
+                await laptop.remove()
+                throw error
+            }
+            await laptop.remove()
+        }
+    }
+
     @Test func `a relay that is named with its key and without is one, and keeps the key`() async throws {
         struct Status: Decodable { var relays: [String]? }
         let laptop = try Machine("laptop")

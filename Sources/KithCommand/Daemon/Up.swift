@@ -114,7 +114,7 @@ struct UpCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("use-relay"),
         help: ArgumentHelp(
-            "Be found at this relay from any network (repeatable, the preferred first). Kept; none forgets them. Default: those of the invitation this device was paired by.",
+            "Be found at this relay from any network (repeatable, the preferred first). Kept; none forgets them and their tokens. Default: those of the invitation this device was paired by.",
             valueName: "url"),
         transform: UpCommand.relay)
     var relays: [RelayAddress?] = []
@@ -122,7 +122,7 @@ struct UpCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("relay-token"),
         help: ArgumentHelp(
-            "The token that the relays want; better @FILE, which reads it from a file: command lines are seen by every user of the machine. Kept.",
+            "The token that the relays want; better @FILE, which reads it from a file: command lines are seen by every user of the machine. Kept for these relays, used or not, until --use-relay none.",
             valueName: "token"))
     var relayToken: String?
 
