@@ -28,8 +28,8 @@ struct DissectionTests {
             defer { shark.remove() }
             #expect(try shark.lines("-Y", "_ws.malformed || _ws.expert.severity == error") == [])
             for (name, filter) in [
-                ("stun", "stun.type.class == 0"), ("stun", "stun.type.class == 2"),
-                ("mdns", "dns.flags.response == 0"), ("mdns", "dns.flags.response == 1"),
+                ("stun", "stun.type == 0x0001"), ("stun", "stun.type == 0x0101"),
+                ("mdns", "dns.flags.response == 0"),
                 (speech.1, "udp.dstport == 5351"), (speech.1, "udp.srcport == 5351"),
                 ("http", "http.request.uri == \"/relay\""), ("http", "http.response.code == 101"),
                 ("websocket", "websocket.opcode == 2 && tcp.dstport == 3340"),

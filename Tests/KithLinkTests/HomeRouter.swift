@@ -185,7 +185,13 @@ final class HomeRouter {
         let masquerade = folder.appendingPathComponent("masquerade")
         for (outside, inside) in [("wan0", bridge.command(at: 0, [])), ("out0", ["ip", "netns", "exec", nat])] {
             try """
-            table ip home { chain out { type nat hook postrouting priority 110; oifname \(outside) masquerade; } }
+            table ip home {
+                chain out {
+                    type nat hook postrouting priority 110
+                    oifname \(outside) masquerade
+                }
+            }
+
             """.write(to: masquerade, atomically: true, encoding: .utf8)
             _ = try output(inside + ["nft", "-f", masquerade.path])
             _ = try output(inside + ["sysctl", "-qw", "net.ipv4.ip_forward=1"])

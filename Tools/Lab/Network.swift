@@ -181,7 +181,7 @@ final class Network {
             let rules = Kind.portRestricted.rules(
                 public: "93.184.200.\(Self.carrier)",
                 sharing: Sharing.Rules(sharing, interfaces: ["r1", "r2"], network: "100.64.0.0/16"))
-            try Self.run(["ip", "netns", "exec", space("carrier"), "nft", "-f", "-"], input: rules)
+            try Self.run(["ip", "netns", "exec", space("isp"), "nft", "-f", "-"], input: rules)
         }
         for side in sides { try filter(side, .home) }
     }
@@ -197,20 +197,20 @@ final class Network {
 
     /// Moves the cables of both routers at home from the internet to a carrier's router.
     private func addCarrier() throws {
-        try add("carrier")
-        try write("carrier", "net.ipv4.ip_forward", "1")
-        try attach("carrier", host: Self.carrier)
-        try ip("carrier", "address", "add", "100.64.0.1/32", "dev", "lo")
+        try add("isp")
+        try write("isp", "net.ipv4.ip_forward", "1")
+        try attach("isp", host: Self.carrier)
+        try ip("isp", "address", "add", "100.64.0.1/32", "dev", "lo")
         for side in sides {
             let router = side.router(.home)
             side.isBehindCarrier = true
             let address = side.address(of: .home)
             try ip("internet", "link", "delete", router)
-            try ip("carrier", "link", "add", router, "type", "veth", "peer", "name", "wan", "netns", space(router))
-            try ip("carrier", "link", "set", router, "up")
+            try ip("isp", "link", "add", router, "type", "veth", "peer", "name", "wan", "netns", space(router))
+            try ip("isp", "link", "set", router, "up")
             try ip(router, "link", "set", "wan", "up")
             try ip(router, "address", "add", "\(address)/32", "dev", "wan")
-            try ip("carrier", "route", "add", "\(address)/32", "dev", router)
+            try ip("isp", "route", "add", "\(address)/32", "dev", router)
             try ip(router, "route", "add", "default", "via", "100.64.0.1", "dev", "wan", "onlink", "src", address)
         }
     }
