@@ -399,8 +399,8 @@ struct DeviceParts: Sendable {
             old.token != nil && !lines.contains { $0.relay.isSameRelay(as: old.relay) }
         }
         try store.setSetting(relaysSetting, lines.map(\.line).joined(separator: "\n"))
-        try store.setSetting(
-            formerRelaysSetting, relays.isEmpty ? "" : former.prefix(maxFormerRelays).map(\.line).joined(separator: "\n"))
+        let remembered = relays.isEmpty ? [] : former.prefix(maxFormerRelays)
+        try store.setSetting(formerRelaysSetting, remembered.map(\.line).joined(separator: "\n"))
     }
 
     /// The most relays whose tokens are kept though they are not used.

@@ -27,8 +27,8 @@ package struct ReachTimes: Hashable, Sendable {
     /// A machine on mains.
     package static let usual = ReachTimes(
         questions: .seconds(25), unansweredQuestions: .seconds(5), idleQuestions: .seconds(300),
-        relayPings: .client, longestPause: RelayBackoff.longest, keepsStandby: true, records: PublishingSchedule.interval,
-        announcements: nil, idleConnections: nil, mapsPort: true)
+        relayPings: .client, longestPause: RelayBackoff.longest, keepsStandby: true,
+        records: PublishingSchedule.interval, announcements: nil, idleConnections: nil, mapsPort: true)
     /// A device that saves its battery.
     package static let saving = ReachTimes(
         questions: .seconds(25), unansweredQuestions: .seconds(25), idleQuestions: nil, relayPings: .savingClient,
