@@ -518,6 +518,21 @@ import Testing
         }
     }
 
+    @Test func `silent clients displace each other, and keep nobody out`() async throws {
+        try await withRelay {
+            $0.limits.halfOpen = 1
+        } _: { server, address in
+            try await withRaw(server) { first in
+                try await withRaw(server) { second in
+                    #expect(await first.closed().origin == .remote)
+                    let client = await connected(address) { $0.usesQUIC = false }
+                    #expect(await second.closed().origin == .remote)
+                    await client.client.close()
+                }
+            }
+        }
+    }
+
     @Test func `one address has a bounded number of links, and gives them back`() async throws {
         try await withRelay {
             $0.limits.sockets = 2

@@ -49,12 +49,23 @@ final class DirectoryStreamHandler: ChannelInboundHandler {
     private let zone: DirectoryZone
     private let peer: NetworkAddress
     private var input = ByteBuffer()
+    /// Ends the connection, whatever it does meanwhile, a byte at a time.
+    private var end: Scheduled<Void>?
 
     init(_ service: DirectoryService, _ zone: DirectoryZone, peer: NetworkAddress) {
         self.service = service
         self.zone = zone
         self.peer = peer
     }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        let channel = context.channel
+        end = context.eventLoop.scheduleTask(in: .seconds(service.limits.requestSeconds)) {
+            channel.close(promise: nil)
+        }
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { end?.cancel() }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var more = unwrapInboundIn(data)
@@ -80,11 +91,6 @@ final class DirectoryStreamHandler: ChannelInboundHandler {
         }
         input.discardReadBytes()
         context.flush()
-    }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        // Nothing was asked for a while.
-        if event is IdleStateHandler.IdleStateEvent { context.close(promise: nil) }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }

@@ -200,7 +200,7 @@ public final class DirectoryServer: Sendable {
 
     /// A server each of whose connections is counted, and is given what `setUp` adds.
     private static func server(
-        _ service: DirectoryService, on group: MultiThreadedEventLoopGroup,
+        _ service: DirectoryService, byDNS: Bool = false, on group: MultiThreadedEventLoopGroup,
         _ setUp: @escaping @Sendable (ChannelPipeline.SynchronousOperations, NetworkAddress) throws -> Void
     ) -> ServerBootstrap {
         ServerBootstrap(group: group)
@@ -208,10 +208,10 @@ public final class DirectoryServer: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelInitializer { channel in
-                guard let peer = NetworkAddress(channel.remoteAddress), service.connected(peer) else {
+                guard let peer = NetworkAddress(channel.remoteAddress), service.connected(peer, byDNS: byDNS) else {
                     return channel.close()
                 }
-                channel.closeFuture.whenComplete { _ in service.disconnected(peer) }
+                channel.closeFuture.whenComplete { _ in service.disconnected(peer, byDNS: byDNS) }
                 return channel.eventLoop.makeCompletedFuture { try setUp(channel.pipeline.syncOperations, peer) }
             }
     }
@@ -228,9 +228,7 @@ public final class DirectoryServer: Sendable {
     private static func streams(
         _ service: DirectoryService, _ zone: DirectoryZone, on group: MultiThreadedEventLoopGroup
     ) -> ServerBootstrap {
-        let patience = TimeAmount.seconds(service.limits.requestSeconds)
-        return server(service, on: group) { pipeline, peer in
-            try pipeline.addHandler(IdleStateHandler(allTimeout: patience))
+        server(service, byDNS: true, on: group) { pipeline, peer in
             try pipeline.addHandler(DirectoryStreamHandler(service, zone, peer: peer))
         }
     }

@@ -21,7 +21,7 @@ final class DirectoryService: Sendable {
     let store: any RecordStorage
     let counters = DirectoryCounters()
     private let buckets: Mutex<Buckets>
-    private let connections = Mutex<(all: Int, hosts: [[UInt8]: Int])>((0, [:]))
+    private let connections = Mutex<(all: Int, streams: Int, hosts: [[UInt8]: Int])>((0, 0, [:]))
 
     init(_ store: any RecordStorage, limits: DirectoryLimits) {
         self.store = store
@@ -55,14 +55,17 @@ final class DirectoryService: Sendable {
         return buckets.withLock { $0.keys.take(device, at: now) }
     }
 
-    /// Counts a connection; false when there are too many, and nothing is counted.
-    func connected(_ peer: NetworkAddress) -> Bool {
+    /// Counts a connection, of HTTP or of DNS; false when there are too many, and nothing is counted.
+    ///
+    /// DNS has a quarter of them at most, so that HTTP goes on whatever comes there.
+    func connected(_ peer: NetworkAddress, byDNS: Bool) -> Bool {
         let isAdmitted = connections.withLock { connections in
             let host = peer.networkPrefix
-            guard connections.all < limits.connections,
+            guard connections.all < limits.connections, !byDNS || connections.streams < limits.connections / 4,
                 connections.hosts[host, default: 0] < limits.connectionsPerAddress
             else { return false }
             connections.all += 1
+            if byDNS { connections.streams += 1 }
             connections.hosts[host, default: 0] += 1
             return true
         }
@@ -71,10 +74,11 @@ final class DirectoryService: Sendable {
     }
 
     /// Notes that a connection that was counted has ended.
-    func disconnected(_ peer: NetworkAddress) {
+    func disconnected(_ peer: NetworkAddress, byDNS: Bool) {
         connections.withLock { connections in
             let host = peer.networkPrefix
             connections.all -= 1
+            if byDNS { connections.streams -= 1 }
             guard let count = connections.hosts[host] else { return }
             connections.hosts[host] = count > 1 ? count - 1 : nil
         }

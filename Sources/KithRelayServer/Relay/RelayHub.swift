@@ -140,7 +140,7 @@ final class RelayHub: Sendable {
     let counters = RelayCounters()
     let limiter: Mutex<AddressLimiter>
     /// The sockets whose handshakes are under way.
-    let openings = OpeningSockets()
+    let openings = OpeningClients()
     let loops: [RelayLoop]
     private let shards = (0..<16).map { _ in Shard() }
     /// Changes whenever a client comes or goes: what was looked up before may be wrong.
@@ -221,17 +221,13 @@ final class RelaySocket: Sendable {
             return nil
         }
         let socket = RelaySocket(channel, hub, ip)
-        // A flood of sockets that prove nothing displaces itself; whoever proves a key does so in a few round trips.
-        if hub.limiter.withLock({ $0.isCrowded }), let oldest = hub.openings.takeOldest() {
-            hub.counters.refusedSockets.count()
-            oldest.close(promise: nil)
-        }
+        hub.makeRoom()
         return socket
     }
 
     private init(_ channel: any Channel, _ hub: RelayHub, _ ip: [UInt8]) {
         (self.hub, self.ip) = (hub, ip)
-        number = hub.openings.add(channel)
+        number = hub.openings.add { channel.close(promise: nil) }
         // Whatever it does meanwhile, a byte at a time.
         let timeout = channel.eventLoop.scheduleTask(in: .seconds(Int64(hub.options.openingTime))) {
             channel.close(promise: nil)
@@ -252,10 +248,21 @@ final class RelaySocket: Sendable {
     }
 }
 
-/// The sockets that have not proven a key yet, in the order in which they came.
-final class OpeningSockets: Sendable {
+extension RelayHub {
+    /// Closes the oldest client that has proven nothing, when there are too many of them.
+    ///
+    /// A flood of such clients, by TCP or QUIC, displaces itself; whoever proves a key does so in a few round trips.
+    func makeRoom() {
+        guard limiter.withLock({ $0.isCrowded }), let close = openings.takeOldest() else { return }
+        counters.refusedSockets.count()
+        close()
+    }
+}
+
+/// The clients that have not proven a key yet, in the order in which they came: how each is closed.
+final class OpeningClients: Sendable {
     private struct State {
-        var channels: [UInt64: any Channel] = [:]
+        var clients: [UInt64: @Sendable () -> Void] = [:]
         var next: UInt64 = 0
         /// No number below it is there.
         var oldest: UInt64 = 0
@@ -263,21 +270,21 @@ final class OpeningSockets: Sendable {
 
     private let state = Mutex(State())
 
-    func add(_ channel: any Channel) -> UInt64 {
+    func add(_ close: @escaping @Sendable () -> Void) -> UInt64 {
         state.withLock { state in
             defer { state.next += 1 }
-            state.channels[state.next] = channel
+            state.clients[state.next] = close
             return state.next
         }
     }
 
-    func remove(_ number: UInt64) { state.withLock { _ = $0.channels.removeValue(forKey: number) } }
+    func remove(_ number: UInt64) { state.withLock { _ = $0.clients.removeValue(forKey: number) } }
 
-    func takeOldest() -> (any Channel)? {
+    func takeOldest() -> (@Sendable () -> Void)? {
         state.withLock { state in
             while state.oldest < state.next {
                 defer { state.oldest += 1 }
-                if let channel = state.channels.removeValue(forKey: state.oldest) { return channel }
+                if let close = state.clients.removeValue(forKey: state.oldest) { return close }
             }
             return nil
         }

@@ -30,6 +30,8 @@ final class RelayQUICHandler: ConnectionHandler, RelayClientPort, @unchecked Sen
     private var isProven = false
     private var isCounted = false
     private var isOpening = true
+    /// Its number among the clients that have not proven a key yet.
+    private var number: UInt64 = 0
     private var reader = RelayStreamReader(from: .client)
     private let forwarding: RelayForwarding
 
@@ -71,6 +73,8 @@ final class RelayQUICHandler: ConnectionHandler, RelayClientPort, @unchecked Sen
         timer = schedule(in: .seconds(Int64(hub.options.openingTime))) { handler in
             handler.connection?.close(code: .timedOut, reason: "nothing was said")
         }
+        number = hub.openings.add { connection.close(code: .exhausted, reason: "too many clients say nothing") }
+        hub.makeRoom()
     }
 
     private func schedule(
@@ -109,6 +113,7 @@ final class RelayQUICHandler: ConnectionHandler, RelayClientPort, @unchecked Sen
     private func openingEnded() {
         guard isCounted, isOpening else { return }
         isOpening = false
+        hub.openings.remove(number)
         hub.limiter.withLock { $0.handshakeEnded() }
     }
 

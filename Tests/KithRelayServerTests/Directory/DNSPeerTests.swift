@@ -21,15 +21,17 @@ import Testing
 
     /// Runs a directory while `body` does; it has a record that fits into a small answer, and one that does not.
     private func withDirectory(
+        limits: DirectoryLimits = DirectoryLimits(),
         _ body: (_ server: DirectoryServer, _ small: DeviceID, _ large: DeviceID, _ texts: [String]) async throws ->
             Void
     ) async throws {
         let folder = try TemporaryFolder()
         let loopback = NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)
-        let server = try await DirectoryServer.open(
-            DirectoryServer.Options(
-                folder: folder.path, address: loopback, origin: Self.origin, dnsAddress: loopback,
-                logger: Logger(label: "directory", factory: SwiftLogNoOpLogHandler.init)))
+        var options = DirectoryServer.Options(
+            folder: folder.path, address: loopback, origin: Self.origin, dnsAddress: loopback,
+            logger: Logger(label: "directory", factory: SwiftLogNoOpLogHandler.init))
+        options.limits = limits
+        let server = try await DirectoryServer.open(options)
         do {
             let relay = try #require(RelayAddress("https://relay.example"))
             let (small, large) = (DeviceKey(), DeviceKey())
@@ -46,6 +48,33 @@ import Testing
         }
         await server.close()
     }
+
+    #if os(Linux)
+    @Test func `whoever asks a byte at a time is disconnected, and HTTP goes on beside as many as there are`()
+        async throws
+    {
+        var limits = DirectoryLimits()
+        (limits.requestSeconds, limits.connections) = (2, 8)
+        try await withDirectory(limits: limits) { server, small, _, _ in
+            let port = try #require(server.dnsAddress).port
+            // A quarter of the connections are for DNS: the third is refused. Each byte is sent before the time is up.
+            let said = try await Pebble.output(
+                "bash",
+                [
+                    "-c",
+                    """
+                    for descriptor in 3 4 5; do eval "exec $descriptor<>/dev/tcp/127.0.0.1/\(port)"; done
+                    timeout 60 cat <&5 && echo refused
+                    (trap '' PIPE; for _ in $(seq 120); do printf '\\0' >&3; sleep 0.5; done) 2>/dev/null &
+                    curl -s -o /dev/null -w '%{http_code}\n' http://\(server.address)/pkarr/\(small.zBase32)
+                    timeout 60 cat <&3 && echo closed
+                    kill %1
+                    """,
+                ])
+            #expect(said == "refused\n200\nclosed\n")
+        }
+    }
+    #endif
 
     @Test(.enabled(if: isDigInstalled)) func `dig is answered over UDP, and over TCP what is long`() async throws {
         try await withDirectory { server, small, large, texts in
