@@ -135,7 +135,7 @@ struct DeviceParts: Sendable {
                 // Not the options as a whole: they hold the passphrase, which nobody needs any more.
                 status: {
                     [
-                        unowned node, reach, discovery, group = options.discovery?.group, listens = options.listens,
+                        unowned node, reach, discovery, listens = options.listens,
                         keyLogFile = options.keyLogFile
                     ] in
                     let health = Health(
@@ -155,9 +155,10 @@ struct DeviceParts: Sendable {
                             + (discovered?.problem.map { ["Devices on this network may not be found: \($0)"] } ?? []))
                     let relays = reach.announcedRelays.map(\.description)
                     if !relays.isEmpty { status.relays = relays }
-                    if let discovered, let group {
+                    if let discovered {
                         status.discovery = ThisDevice.Status.Discovery(
-                            group: group, interfaces: discovered.interfaces, heard: discovered.heard.map(\.id))
+                            group: discovered.group, interfaces: discovered.interfaces,
+                            heard: discovered.heard.map(\.id))
                     }
                     return status
                 },

@@ -238,6 +238,7 @@ public final class Node: Sendable {
     public func paired(_ device: DeviceID) {
         grantsChanged(for: device)
         for session in sessions(with: device) { session.wasSeen() }
+        hints.discovery?.pairedDevicesChanged()
     }
 
     var sessions: [Session] { state.withLock { Array($0.sessions.values) } }

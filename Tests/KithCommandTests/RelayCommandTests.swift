@@ -252,6 +252,13 @@ import Testing
                     try await eventually { try await network(machine).contains("relay \(url): Connected") }
                 }
                 try await eventually { try await phone.kith(["ping", "laptop", "--count", "1"]).status == 0 }
+                // The name of its record is there to be read.
+                struct Status: Decodable { var zBase32: String }
+                let status = try await laptop.expect("status", "--json")
+                let name = try JSONDecoder().decode(Status.self, from: Data(status.utf8)).zBase32
+                #expect(try await laptop.expect("status").contains("  z-base-32  \(name)\n"))
+                let record = try await laptop.bash("curl -q -sS --noproxy '' '\(directory)/\(name)' | strings")
+                #expect(record.output.contains("relay=\(url)"), "\(record)")
             } catch {
                 running.process.terminate()
                 for machine in [laptop, phone, server] { await machine.remove() }

@@ -55,6 +55,25 @@ import Testing
         }
     }
 
+    @Test func `is looked for at once when it has just been paired`() async throws {
+        let (there, here) = (try TemporaryFolder(), try TemporaryFolder())
+        var options = Self.options
+        options.discovery?.interval = .seconds(3_600)
+        let phone = try await Device.open(directory: here.path, options: options)
+        options.name = "laptop"
+        let laptop = try await Device.open(directory: there.path, options: options)
+        try await laptop.whileRunning {
+            try await phone.whileRunning {
+                // Real time: what each says at its start, and the other does not listen to, is over by then.
+                try await Task.sleep(for: .seconds(6))
+                try await pair(phone, with: laptop, grants: [.node(pattern: "*")])
+                try await eventually { try await info(of: "laptop", at: phone).localAddresses == laptop.addresses }
+                let other = try #require(try await laptop.client.call(Devices.List.self, .init(probe: false)).first)
+                try await eventually { try await info(of: other.name, at: laptop).localAddresses == phone.addresses }
+            }
+        }
+    }
+
     @Test func `is looked for first at an address that was given`() async throws {
         let (there, here) = (try TemporaryFolder(), try TemporaryFolder())
         var options = onLoopback
@@ -93,6 +112,25 @@ import Testing
         try await device.whileRunning {
             let status = try await device.client.call(ThisDevice.Status.self, Nothing())
             #expect(status.discovery == nil)
+        }
+    }
+
+    @Test(arguments: [true, false]) func `names the group that it announces itself to, if it does`(isUsed: Bool)
+        async throws
+    {
+        let folder = try TemporaryFolder()
+        var options = Self.options
+        options.discovery?.usesGroups = isUsed
+        let device = try await Device.open(directory: folder.path, options: options)
+        try await device.whileRunning {
+            let status = try await device.client.call(ThisDevice.Status.self, Nothing())
+            #expect(try #require(status.discovery).group == (isUsed ? options.discovery?.group : nil))
+            var steps: [Reach.Step] = []
+            for try await step in try await device.client.open(Reach.Examine.self, .init(device: nil)).stream.messages {
+                steps.append(step)
+            }
+            let local = try #require(steps.first { $0.subject == "local network" })
+            #expect(local.finding.contains("by multicast DNS alone") == !isUsed, "\(local)")
         }
     }
 

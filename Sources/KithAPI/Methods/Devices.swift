@@ -239,15 +239,15 @@ public enum ThisDevice {
 
         /// The finding of paired devices on the local network.
         public struct Discovery: Codable, Hashable, Sendable {
-            /// The group and the port that announcements go to.
-            public var group: NetworkAddress
+            /// The group and the port that announcements go to; absent where multicast DNS alone makes the device known.
+            public var group: NetworkAddress?
             /// The names of the interfaces on which this device announces itself.
             public var interfaces: [String]
             /// The paired devices that are there.
             public var heard: [DeviceID]
 
             /// Makes a description.
-            public init(group: NetworkAddress, interfaces: [String], heard: [DeviceID]) {
+            public init(group: NetworkAddress?, interfaces: [String], heard: [DeviceID]) {
                 self.group = group
                 self.interfaces = interfaces
                 self.heard = heard

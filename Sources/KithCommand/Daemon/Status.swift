@@ -4,12 +4,13 @@ import KithAPI
 import KithCommandLine
 import KithIdentity
 import KithWire
+internal import KithReach
 
 /// `kith status`.
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Describe this device: name, DeviceID, addresses, ticket.",
+        abstract: "Describe this device: name, DeviceID, addresses, ticket, its key as directories and DNS write it.",
         discussion: helpText(
             """
               kith status
@@ -23,6 +24,8 @@ struct StatusCommand: AsyncParsableCommand {
         var isUp: Bool
         var name: String
         var id: DeviceID
+        /// The key by which directories, and DNS, name the device's record.
+        var zBase32: String
         var devices: Int
         var version: String
         // Of a device that is up.
@@ -38,6 +41,7 @@ struct StatusCommand: AsyncParsableCommand {
 
         init(_ status: ThisDevice.Status.Output, isUp: Bool, connected: [Connected], programs: [String]) {
             self.isUp = isUp
+            zBase32 = status.id.zBase32
             (name, id, devices, version) = (status.name, status.id, status.devices, status.version)
             // One that is down is looked at from inside this process, which ends at once: where it listened and who
             // answered is of use to nobody.
@@ -75,6 +79,7 @@ struct StatusCommand: AsyncParsableCommand {
             "\(styled(status.name, .bold)) is \(isUp ? styled("up", .green) : styled("down (`kith up` starts it)", .yellow))"
         )
         printLine("  DeviceID   \(status.id)")
+        printLine("  z-base-32  \(status.zBase32)")
         for (index, address) in (status.addresses ?? []).enumerated() {
             printLine("  \(index == 0 ? "listens on" : "          ") \(address)")
         }

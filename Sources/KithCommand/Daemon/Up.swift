@@ -375,7 +375,7 @@ struct UpCommand: AsyncParsableCommand {
         let hidden = status.addresses.count - shown.count
         if hidden > 0 { printLine("             and \(hidden) more: kith status") }
         if let discovery = status.discovery {
-            let place = withoutGroup ? "_kith._udp" : discovery.group.description
+            let place = discovery.group?.description ?? "_kith._udp"
             printLine("  discovery  paired devices on this network find it (\(place))")
         }
         let relays = (status.relays ?? []).prefix(2)

@@ -21,7 +21,7 @@ struct DirectoryCommand: AsyncParsableCommand {
               curl http://127.0.0.1:8053/pkarr/KEY | od -c     a record of KEY
               dig @203.0.113.5 TXT _iroh.KEY.dir.example.org   the same over DNS
 
-            KEY is a device's key in z-base-32, 52 letters; HTTP also takes a DeviceID as `kith status` shows it.
+            KEY is a device's key in z-base-32, 52 letters, as `kith status` shows it; HTTP also takes a DeviceID.
 
             Devices put a record of at most 1072 bytes there, signed by their key: which relay they are at, and
             addresses only if their owner wants that. Records are those of pkarr and iroh; a record that is not

@@ -92,6 +92,8 @@ public final class LocalDiscovery: Sendable {
         public var refused = 0
         /// What becomes of it in multicast DNS.
         public var responder = Responder.off
+        /// The group of IPv4 that announcements go to; `nil` where multicast DNS alone makes the device known.
+        public var group: NetworkAddress?
     }
 
     private struct State {
@@ -221,7 +223,7 @@ public final class LocalDiscovery: Sendable {
                 heard: state.engine.heard.map { Heard(id: $0.id, addresses: $0.addresses, quiet: now - $0.at) },
                 problem: state.problem,
                 refused: state.engine.refused.values.reduce(state.malformed) { $0.saturatingAdding($1) },
-                responder: offer)
+                responder: offer, group: options.usesGroups ? options.group : nil)
         }
     }
 
@@ -241,6 +243,10 @@ public final class LocalDiscovery: Sendable {
         state.withLock { $0.engine.addressesChanged(at: now) }
         alarm.continuation.yield()
     }
+
+    /// Looks at once for a device that has just been paired, and announces this one anew: what it said before meant
+    /// nothing to the other.
+    public func pairedDevicesChanged() { addressesChanged() }
 
     /// Announces the device a quarter as often, because nobody looks at it, or as often as ever.
     public func reduce(_ isReduced: Bool) {

@@ -132,10 +132,11 @@ public struct ReachService: Service {
         let interfaces = discovery.interfaces.joined(separator: ", ")
         let names = try store.devices().filter { device in discovery.heard.contains { $0.id == device.id } }.map(\.name)
         let heard = names.isEmpty ? "no paired device is heard" : "heard: \(names.joined(separator: ", "))"
+        let way = discovery.group != nil ? "" : " by multicast DNS alone (--no-group)"
         try await report(
             Reach.Step(
                 "local network", .ok,
-                "Announced on \(interfaces.isEmpty ? "no interface" : interfaces); \(heard)."))
+                "Announced on \(interfaces.isEmpty ? "no interface" : interfaces)\(way); \(heard)."))
         switch discovery.responder {
         case .off: break
         case .registered:
