@@ -42,6 +42,7 @@ let floors: [[Target]] = [
             dependencies: ["KithWire", "KithIdentity", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithAPI", dependencies: ["KithIO", "KithWire", "KithIdentity", "KithRPC"]),
         .target(name: "KithTerminal", dependencies: ["KithWire", "KithRPC"]),
+        .target(name: "KithCatalog", dependencies: ["KithWire"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
         .target(
             name: "KithTrust",
@@ -118,7 +119,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithFiles",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithAPI", "KithNode", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithCatalog", "KithAPI", "KithNode", "CKithSystem",
                 // Elsewhere it is not part of the system: a build must not fail for want of it.
                 .target(name: "CZstd", condition: .when(platforms: [.linux], traits: ["Zstd"])),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -198,7 +199,8 @@ let testing: [Target] = [
         name: "KithTesting",
         dependencies: [
             "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithReach", "KithAPI",
-            "KithTerminal", "KithBrowser", "KithMLS", "KithMLSX509", "KithTrust", "KithGroups", "KithNode", "KithShell",
+            "KithTerminal", "KithCatalog", "KithBrowser", "KithMLS", "KithMLSX509", "KithTrust", "KithGroups",
+            "KithNode", "KithShell",
             "KithFiles",
             "KithForward", "KithRelayServer",
         ],
@@ -226,6 +228,7 @@ let tests: [Target] = [
         name: "KithAPITests", dependencies: ["KithAPI", "KithIdentity", "KithRPC", "KithTesting", "KithWire"],
         exclude: ["Golden"]),
     test("KithTerminal", "KithTesting"),
+    test("KithCatalog", "KithTesting"),
     .testTarget(
         name: "KithMLSTests", dependencies: ["KithMLS", "KithWire", "KithMLSVectors"], exclude: ["Golden"]),
     .testTarget(name: "KithMLSCryptoTests", dependencies: ["KithMLSCrypto"]),
@@ -246,7 +249,9 @@ let tests: [Target] = [
         logging),
     test("Kith", "KithTesting", "KithSocket"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
-    test("KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithAPI", "KithNode", "KithTesting", crypto, logging),
+    test(
+        "KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithCatalog", "KithAPI", "KithNode", "KithTesting",
+        crypto, logging),
     test(
         "KithTelemetry", "Kith", "KithTesting",
         .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),

@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithCatalog
 import KithNode
 import KithWire
 

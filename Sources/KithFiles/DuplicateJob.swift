@@ -1,4 +1,5 @@
 import KithAPI
+import KithCatalog
 import KithIdentity
 import KithNode
 import KithWire

@@ -1,6 +1,7 @@
 import CKithSystem
 import Crypto
 import KithAPI
+import KithCatalog
 import KithWire
 import Synchronization
 

@@ -1,4 +1,5 @@
 import KithAPI
+import KithCatalog
 import KithWire
 
 /// A check of what one device lists against what it was asked to send.

@@ -1,5 +1,6 @@
 import CKithSystem
 import KithAPI
+import KithCatalog
 import KithIO
 import KithWire
 

@@ -1,4 +1,5 @@
 import KithAPI
+import KithCatalog
 import KithIO
 import KithWire
 import Synchronization

@@ -1,4 +1,5 @@
 import KithAPI
+import KithCatalog
 import KithWire
 
 /// A file or folder at the top of a transfer.

@@ -1,4 +1,5 @@
 import KithAPI
+import KithCatalog
 import KithWire
 
 /// Goes through the sources of a transfer in the order they are listed to the receiver, a step at a time.

@@ -1,6 +1,6 @@
 internal import KithAPI
 internal import KithCommandLine
-internal import KithFiles
+internal import KithCatalog
 internal import KithForward
 internal import KithRPC
 internal import KithReach

@@ -2,13 +2,14 @@ import Foundation
 import KithAPI
 import KithWire
 import Synchronization
+import KithTesting
 import Testing
 
 @testable import KithFiles
 
 /// Bytes like those of a log: they shrink to a fifth or so.
 func text(_ count: Int, seed: UInt64) -> Data {
-    var random = Randomness(seed: seed)
+    var random = SeededRandom(seed: seed)
     let words = ["connection", "from", "laptop", "closed", "after", "seconds", "error", "opened", "stream", "bytes"]
     var data = Data(capacity: count + 32)
     while data.count < count {
@@ -221,7 +222,7 @@ struct CompressedBlockTests {
 
     @Test func `damaged blocks are refused, or are other messages, and take no more room than they say`() throws {
         let good = try message(try block([.data([UInt8](text(50_000, seed: 3))[...]), .same]))
-        var random = Randomness(seed: 4)
+        var random = SeededRandom(seed: 4)
         for _ in 0..<2_000 {
             var bad = good
             for _ in 0...Int.random(in: 0...3, using: &random) {

@@ -2,6 +2,7 @@ import Foundation
 import KithAPI
 import KithIdentity
 import KithWire
+import KithTesting
 import Testing
 
 @testable import KithFiles
@@ -23,7 +24,7 @@ import Darwin
     func `a tree is copied on its own device, and nothing passes over a link`(on: String) async throws {
         let folders = try Folders()
         let top = on == "there" ? folders.srv : folders.local
-        var maker = TreeMaker(random: Randomness(seed: 7))
+        var maker = TreeMaker(random: SeededRandom(seed: 7))
         try maker.make(at: top + "/tree")
         unlink(top + "/tree/pipe")
         var last = Files.Progress()

@@ -1,4 +1,5 @@
 import Foundation
+import KithCatalog
 import KithAPI
 import KithWire
 import Testing

@@ -1,6 +1,7 @@
 import Foundation
 import KithAPI
 import KithWire
+import KithTesting
 import Testing
 
 @testable import KithFiles
@@ -174,7 +175,7 @@ import Darwin
     }
 
     @Test func `pages are the same whatever order the names come in, and the last one says that it is`() {
-        var random = Randomness(seed: 61)
+        var random = SeededRandom(seed: 61)
         let names = (0..<500).map { _ in
             (0..<Int.random(in: 1...3, using: &random)).map { _ in UInt8.random(in: 97...102, using: &random) }
         }

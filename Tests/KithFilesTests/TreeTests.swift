@@ -3,6 +3,7 @@ import Foundation
 import KithAPI
 import KithWire
 import Synchronization
+import KithTesting
 import Testing
 
 @testable import KithFiles
@@ -65,7 +66,7 @@ struct Snapshot: Equatable, CustomStringConvertible {
 
 /// Makes trees with every type of file, and changes them.
 struct TreeMaker {
-    var random: Randomness
+    var random: SeededRandom
 
     mutating func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &random) }
 
@@ -154,7 +155,7 @@ struct TreeMaker {
         print("KITH_SEED=\(seed)")
         var (cuts, resumed) = (0, 0)
         for round in 0..<200 {
-            var maker = TreeMaker(random: Randomness(seed: seed &+ UInt64(round)))
+            var maker = TreeMaker(random: SeededRandom(seed: seed &+ UInt64(round)))
             let folders = try Folders()
             let isPush = maker.number(0...1) == 0
             let isMirror = maker.number(0...2) == 0

@@ -1,23 +1,9 @@
 import Foundation
+import KithTesting
 import KithWire
 import Testing
 
-@testable import KithFiles
-
-/// Numbers that look random and are the same for the same seed.
-struct Randomness: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
-        return value ^ (value >> 31)
-    }
-}
+@testable import KithCatalog
 
 private let git = ["/usr/bin/git", "/usr/local/bin/git"].first { FileManager.default.isExecutableFile(atPath: $0) }
 
@@ -51,8 +37,9 @@ private let git = ["/usr/bin/git", "/usr/local/bin/git"].first { FileManager.def
         let git = try #require(git)
         let seed = UInt64.random(in: 0...UInt64.max)
         print("seed \(seed)")
-        var random = Randomness(seed: seed)
-        let folders = try Folders()
+        var random = SeededRandom(seed: seed)
+        let folder = try TemporaryFolder()
+        let top = folder.path + "/tree"
         let names = ["a", "b", "ab", "foo.o", "x y", "[x]", "c!", "#d", "B", "a.b", "-", "é"]
         let parts = [
             "*", "?", "**", "/", "/", "a", "b", "ab", "foo", ".o", "o", "x", " ", "\\ ", "[ab]", "[!a]", "[^b]",
@@ -70,16 +57,16 @@ private let git = ["/usr/bin/git", "/usr/local/bin/git"].first { FileManager.def
                 paths.append((path, isFolder))
                 if isFolder {
                     try FileManager.default.createDirectory(
-                        atPath: folders.local + "/" + path, withIntermediateDirectories: true)
+                        atPath: top + "/" + path, withIntermediateDirectories: true)
                     try grow(path + "/", depth + 1)
                 } else {
-                    try folders.write("local/" + path, "")
+                    try Data().write(to: URL(fileURLWithPath: top + "/" + path))
                 }
             }
         }
-        try FileManager.default.createDirectory(atPath: folders.local, withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(atPath: top, withIntermediateDirectories: true)
         try grow("", 0)
-        _ = try run(git, ["init", "-q", "."], in: folders.local, input: "")
+        _ = try run(git, ["init", "-q", "."], in: top, input: "")
         let input = paths.map { $0.path + "\0" }.joined()
         var excluded = 0
         for round in 0..<150 {
@@ -91,10 +78,11 @@ private let git = ["/usr/bin/git", "/usr/local/bin/git"].first { FileManager.def
             // Behind a name, gitignore(5) says that several stars are one; git itself forgets that where the name has no
             // wildcard, because it takes the name away before it looks at them.
             let lines = drawn.filter { $0.firstMatch(of: /[^\/*!]\*\*/) == nil }
-            try folders.write("local/.gitignore", lines.joined(separator: "\n") + "\n")
+            let text = lines.joined(separator: "\n") + "\n"
+            try Data(text.utf8).write(to: URL(fileURLWithPath: top + "/.gitignore"))
             let output = try run(
                 git, ["-c", "core.excludesFile=/dev/null", "check-ignore", "--no-index", "--stdin", "-z"],
-                in: folders.local, input: input)
+                in: top, input: input)
             let expected = Set(output.split(separator: "\0").map(String.init))
             let rules = try IgnoreRules(lines)
             var found: Set<String> = []

@@ -29,7 +29,7 @@ package struct IgnoreRules: Sendable {
     }
 
     /// True when there are no rules.
-    var isEmpty: Bool { rules.isEmpty }
+    package var isEmpty: Bool { rules.isEmpty }
 
     /// Tells whether the patterns leave out `path`, relative to their folder and without a slash at either end.
     package func excludes(_ path: [UInt8], isFolder: Bool) -> Bool {
