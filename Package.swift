@@ -91,6 +91,14 @@ let floors: [[Target]] = [
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
+            name: "KithIndex",
+            dependencies: [
+                "KithIO", "KithWire", "KithCatalog", "CKithSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        .target(
             name: "KithSocket",
             dependencies: [
                 "KithIO", "KithWire", "KithRPC", "KithAPI", "CKithSystem",
@@ -243,6 +251,9 @@ let tests: [Target] = [
         crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
+    test(
+        "KithIndex", "KithTesting", "KithCatalog", "CKithSystem", logging,
+        .product(name: "GRDB", package: "GRDB.swift")),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
     test(
         "KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithTrust", "KithNet", "KithStore", crypto,

@@ -192,9 +192,13 @@ int kith_file_stat(int directory, const char *name, kith_file_info *info) {
 #ifdef __APPLE__
     info->seconds = (int64_t)status.st_mtimespec.tv_sec;
     info->nanoseconds = (uint32_t)status.st_mtimespec.tv_nsec;
+    info->changed_seconds = (int64_t)status.st_ctimespec.tv_sec;
+    info->changed_nanoseconds = (uint32_t)status.st_ctimespec.tv_nsec;
 #else
     info->seconds = (int64_t)status.st_mtim.tv_sec;
     info->nanoseconds = (uint32_t)status.st_mtim.tv_nsec;
+    info->changed_seconds = (int64_t)status.st_ctim.tv_sec;
+    info->changed_nanoseconds = (uint32_t)status.st_ctim.tv_nsec;
 #endif
     return 0;
 }

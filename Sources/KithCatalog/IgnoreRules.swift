@@ -32,13 +32,16 @@ package struct IgnoreRules: Sendable {
     package var isEmpty: Bool { rules.isEmpty }
 
     /// Tells whether the patterns leave out `path`, relative to their folder and without a slash at either end.
-    package func excludes(_ path: [UInt8], isFolder: Bool) -> Bool {
-        guard !rules.isEmpty else { return false }
+    package func excludes(_ path: [UInt8], isFolder: Bool) -> Bool { decision(on: path, isFolder: isFolder) ?? false }
+
+    /// Tells what the last pattern that matches says of `path`: true leaves it out; `nil` when none matches.
+    package func decision(on path: [UInt8], isFolder: Bool) -> Bool? {
+        guard !rules.isEmpty else { return nil }
         let name = path.lastIndex(of: UInt8(ascii: "/")).map { path[($0 + 1)...] } ?? path[...]
         for rule in rules.reversed() where !rule.wantsFolder || isFolder {
             if rule.glob.matches(rule.isAnchored ? path[...] : name) { return !rule.isNegated }
         }
-        return false
+        return nil
     }
 
     private struct Rule: Sendable {

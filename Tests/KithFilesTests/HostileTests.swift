@@ -1,6 +1,6 @@
 import Foundation
-import KithCatalog
 import KithAPI
+import KithCatalog
 import KithWire
 import Testing
 

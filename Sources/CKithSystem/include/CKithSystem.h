@@ -6,6 +6,7 @@
 #include "KithConfinedOpen.h"
 #include "KithProtection.h"
 #include "KithFileContents.h"
+#include "KithFolderWatch.h"
 #include "KithUDP.h"
 #include "KithNetwork.h"
 #include "KithSpawn.h"

@@ -35,6 +35,9 @@ typedef struct kith_file_info {
     uint64_t allocated;
     int64_t seconds;
     uint32_t nanoseconds;
+    /// The time of the last change of anything about it, its name and permissions too; no program can set it.
+    int64_t changed_seconds;
+    uint32_t changed_nanoseconds;
     /// Permission bits and the type bits, as in st_mode.
     uint32_t mode;
     uint32_t user, group;

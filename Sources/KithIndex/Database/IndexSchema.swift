@@ -1,0 +1,100 @@
+import GRDB
+
+/// The shape of an index's database, as steps that are never changed once released: a later version adds its own.
+enum IndexSchema {
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("1") { database in
+            // A name is kept as the bytes it has on the disk; what is searched is its text, folded, in name_index, which
+            // has no content of its own: whoever deletes from it says what had been put in.
+            try database.execute(
+                sql: """
+                    CREATE TABLE meta (
+                        name TEXT PRIMARY KEY,
+                        value ANY
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE location (
+                        id INTEGER PRIMARY KEY,
+                        entry INTEGER NOT NULL,
+                        path BLOB NOT NULL UNIQUE,
+                        name TEXT NOT NULL,
+                        rules TEXT NOT NULL,
+                        device INTEGER NOT NULL,
+                        added INTEGER NOT NULL,
+                        scanned INTEGER,
+                        problem TEXT
+                    ) STRICT;
+                    CREATE TABLE entry (
+                        id INTEGER PRIMARY KEY,
+                        folder INTEGER NOT NULL,
+                        name BLOB NOT NULL,
+                        kind INTEGER NOT NULL,
+                        category INTEGER NOT NULL,
+                        extension TEXT NOT NULL,
+                        size INTEGER NOT NULL,
+                        modified INTEGER NOT NULL,
+                        changed INTEGER NOT NULL,
+                        inode INTEGER NOT NULL,
+                        added INTEGER NOT NULL,
+                        content INTEGER,
+                        flags INTEGER NOT NULL
+                    ) STRICT;
+                    CREATE UNIQUE INDEX entry_place ON entry (folder, name);
+                    CREATE INDEX entry_inode ON entry (inode);
+                    CREATE INDEX entry_size ON entry (size);
+                    CREATE INDEX entry_modified ON entry (modified);
+                    CREATE INDEX entry_extension ON entry (extension);
+                    CREATE INDEX entry_content ON entry (content) WHERE content IS NOT NULL;
+                    CREATE INDEX entry_gone ON entry (id) WHERE flags & 2;
+                    CREATE TABLE folder (
+                        id INTEGER PRIMARY KEY,
+                        location INTEGER NOT NULL,
+                        path BLOB NOT NULL UNIQUE,
+                        device INTEGER NOT NULL,
+                        problem TEXT
+                    ) STRICT;
+                    CREATE INDEX folder_location ON folder (location);
+                    CREATE VIRTUAL TABLE name_index USING fts5 (
+                        name, content = '', tokenize = 'trigram', detail = none, columnsize = 0
+                    );
+                    CREATE TABLE content (
+                        id INTEGER PRIMARY KEY,
+                        size INTEGER NOT NULL,
+                        sample BLOB NOT NULL,
+                        digest BLOB,
+                        verified INTEGER,
+                        UNIQUE (size, sample, digest)
+                    ) STRICT;
+                    CREATE TABLE tag (
+                        id INTEGER PRIMARY KEY,
+                        name TEXT NOT NULL UNIQUE COLLATE NOCASE,
+                        parent INTEGER REFERENCES tag (id) ON DELETE SET NULL,
+                        color TEXT
+                    ) STRICT;
+                    CREATE TABLE tag_use (
+                        entry INTEGER NOT NULL REFERENCES entry (id) ON DELETE CASCADE,
+                        tag INTEGER NOT NULL REFERENCES tag (id) ON DELETE CASCADE,
+                        PRIMARY KEY (entry, tag)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE INDEX tag_use_tag ON tag_use (tag);
+                    CREATE TABLE note (
+                        entry INTEGER PRIMARY KEY REFERENCES entry (id) ON DELETE CASCADE,
+                        text TEXT NOT NULL,
+                        is_favorite INTEGER NOT NULL,
+                        rating INTEGER NOT NULL
+                    ) STRICT;
+                    INSERT INTO meta VALUES ('next', 1), ('version', 0);
+                    """)
+        }
+        return migrator
+    }
+
+    /// The bits of `entry.flags`.
+    struct Flags: OptionSet {
+        let rawValue: Int64
+        /// Its name, or that of a folder around it within the location, begins with a dot.
+        static let hidden = Flags(rawValue: 1)
+        /// It was not there when its folder was listed last: to be moved when it turns up elsewhere, else to go.
+        static let gone = Flags(rawValue: 2)
+    }
+}

@@ -1,0 +1,162 @@
+import Foundation
+import GRDB
+import KithIO
+package import KithWire
+
+/// A folder whose files an index holds.
+package struct IndexLocation: Hashable, Sendable, Identifiable {
+    package var id: Int64
+    /// Its path from the top of the file system.
+    package var path: [UInt8]
+    package var name: String
+    package var rules: LocationRules
+    /// Seconds since 1970.
+    package var added: Int64
+    /// When it was scanned last to the end, in seconds since 1970; `nil`: not yet.
+    package var scanned: Int64?
+    /// Why it could not be scanned.
+    package var problem: String?
+    /// The names in it.
+    package var entries: Int
+}
+
+extension FileIndex {
+    /// Adds a folder; what is in it is not there before ``scan(_:progress:)``.
+    ///
+    /// - Throws: `.notFound` when it is not there, `.invalid` when it is no folder, `.conflict` when it is in the index
+    ///   already, or lies within a location, or around one.
+    package func addLocation(
+        at path: [UInt8], name: String? = nil, rules: LocationRules = LocationRules()
+    ) throws(KithError) -> IndexLocation {
+        let shown = String(decoding: path, as: UTF8.self)
+        let attributes: FileAttributes
+        do throws(SystemError) {
+            attributes = try OpenFolder(path: path).attributes()
+        } catch {
+            let code: KithError.Code = error.number == ENOENT ? .notFound : error.number == ENOTDIR ? .invalid : .denied
+            throw KithError(code, "\(shown) cannot be added: \(error).")
+        }
+        _ = try ruleStack(rules)
+        let text = try encoded(rules)
+        do {
+            return try database.write { database in
+                for location in try Self.locations(database) {
+                    let other = String(decoding: location.path, as: UTF8.self)
+                    if location.path == path { throw KithError(.conflict, "\(shown) is in the library already.") }
+                    if path.isWithin(location.path) {
+                        throw KithError(
+                            .conflict, "\(shown) is in the library already: it lies in \(other).")
+                    }
+                    if location.path.isWithin(path) {
+                        throw KithError(
+                            .conflict, "\(other) is in the library already and lies in \(shown). Remove it first.")
+                    }
+                }
+                let now = now()
+                let id = try Int64.fetchOne(database, sql: "SELECT value FROM meta WHERE name = 'next'") ?? 1
+                try database.execute(sql: "UPDATE meta SET value = ? WHERE name = 'next'", arguments: [id + 1])
+                // Its own row: in no folder, and not among the names that are searched.
+                try database.execute(
+                    sql: """
+                        INSERT INTO entry
+                            (id, folder, name, kind, category, extension, size, modified, changed, inode, added, flags)
+                        VALUES (?, 0, ?, 1, 0, '', 0, ?, ?, ?, ?, 0)
+                        """,
+                    arguments: [id, Data(path), attributes.modified, attributes.changed, attributes.inode, now])
+                try database.execute(
+                    sql: "INSERT INTO location (entry, path, name, rules, device, added) VALUES (?, ?, ?, ?, ?, ?)",
+                    arguments: [
+                        id, Data(path),
+                        name ?? path.splitPath.map { String(decoding: $0.name, as: UTF8.self) } ?? shown, text,
+                        attributes.device, now,
+                    ])
+                let location = database.lastInsertedRowID
+                try database.execute(
+                    sql: "INSERT INTO folder (id, location, path, device) VALUES (?, ?, ?, ?)",
+                    arguments: [id, location, Data(path), attributes.device])
+                guard let added = try Self.locations(database).first(where: { $0.id == location }) else {
+                    throw KithError(.internal, "\(shown) was added and is not there.")
+                }
+                return added
+            }
+        } catch {
+            throw Self.failure("add \(shown)", error)
+        }
+    }
+
+    /// The locations, in the order in which they were added.
+    package func locations() throws(KithError) -> [IndexLocation] {
+        do { return try database.read { try Self.locations($0) } } catch {
+            throw Self.failure("read the locations", error)
+        }
+    }
+
+    /// One of them.
+    ///
+    /// - Throws: `.notFound`.
+    package func location(_ id: Int64) throws(KithError) -> IndexLocation {
+        guard let location = try locations().first(where: { $0.id == id }) else {
+            throw KithError(.notFound, "There is no location \(id).")
+        }
+        return location
+    }
+
+    /// Removes a location with all that the index holds of it; the files stay as they are.
+    package func removeLocation(_ id: Int64) async throws(KithError) {
+        let location = try location(id)
+        do {
+            try await writing.withLock {
+                // A part at a time, so that nobody waits long to read or write.
+                while true {
+                    let hasMore = try await database.write { database in
+                        let folders = try Int64.fetchAll(
+                            database,
+                            sql: "SELECT id FROM folder WHERE location = ? AND path <> ? ORDER BY path DESC LIMIT 200",
+                            arguments: [id, Data(location.path)])
+                        let writer = try ListingWriter(database, now: now())
+                        for folder in folders { try writer.remove(folder) }
+                        if !folders.isEmpty { return true }
+                        if let entry = try Int64.fetchOne(
+                            database, sql: "SELECT entry FROM location WHERE id = ?", arguments: [id])
+                        {
+                            try writer.removeTop(entry)
+                        }
+                        try database.execute(sql: "DELETE FROM location WHERE id = ?", arguments: [id])
+                        return false
+                    }
+                    tell(IndexChange(location: id))
+                    if !hasMore { return }
+                }
+            }
+        } catch {
+            throw Self.failure("remove \(location.name)", error)
+        }
+    }
+
+    func ruleStack(_ rules: LocationRules) throws(KithError) -> RuleStack {
+        do { return try RuleStack(rules) } catch { throw Self.failure("read the rules", error) }
+    }
+
+    private func encoded(_ rules: LocationRules) throws(KithError) -> String {
+        do { return String(decoding: try JSONEncoder().encode(rules), as: UTF8.self) } catch {
+            throw Self.failure("keep the rules", error)
+        }
+    }
+
+    static func locations(_ database: Database) throws -> [IndexLocation] {
+        try Row.fetchAll(
+            database,
+            sql: """
+                SELECT id, path, name, rules, added, scanned, problem,
+                    (SELECT count(*) FROM entry JOIN folder ON entry.folder = folder.id WHERE folder.location = location.id)
+                FROM location ORDER BY id
+                """
+        ).map { row in
+            let rules: String = row[3]
+            return IndexLocation(
+                id: row[0], path: [UInt8](row[1] as Data), name: row[2],
+                rules: try JSONDecoder().decode(LocationRules.self, from: Data(rules.utf8)), added: row[4],
+                scanned: row[5], problem: row[6], entries: row[7])
+        }
+    }
+}

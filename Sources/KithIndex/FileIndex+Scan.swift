@@ -1,0 +1,158 @@
+import Foundation
+import GRDB
+import KithIO
+package import KithWire
+
+extension FileIndex {
+    /// The most names of one transaction, about.
+    private static let batch = 4_000
+
+    /// Brings the index to what is on the disk, for a whole location.
+    ///
+    /// What it finds can be searched while it goes on. Cancelled, it stops after the transaction at hand: what was found
+    /// stays, what has gone may still be there.
+    ///
+    /// - Parameter progress: Called after each transaction.
+    /// - Throws: `.notFound` when there is no such location, `.unreachable` when its folder is not there, or another file
+    ///   system is: then the index stays as it is. `.cancelled`.
+    package func scan(
+        _ id: Int64, watcher: FolderWatcher? = nil,
+        progress: @escaping @Sendable (ScanCounts) async -> Void = { _ in }
+    ) async throws(KithError) -> ScanCounts {
+        let location = try location(id)
+        try await checkPresence(of: location)
+        let counts = try await scan([location.path], isRecursive: true, in: location, watcher, progress)
+        do {
+            try await database.write { [now] database in
+                try database.execute(
+                    sql: "UPDATE location SET scanned = ?, problem = NULL WHERE id = ?", arguments: [now(), id])
+            }
+        } catch {
+            throw Self.failure("scan \(location.name)", error)
+        }
+        return counts
+    }
+
+    /// Brings the index to what is in these folders themselves, and whole in those that are new in them.
+    func refresh(
+        _ folders: some Sequence<[UInt8]>, in location: IndexLocation, watcher: FolderWatcher?
+    ) async throws(KithError) -> ScanCounts {
+        try await checkPresence(of: location)
+        return try await scan(
+            folders.sorted { $0.lexicographicallyPrecedes($1) }, isRecursive: false, in: location, watcher
+        ) {
+            _ in
+        }
+    }
+
+    /// Refuses to take a folder that is not there, or whose disk is not, for one that is empty now.
+    private func checkPresence(of location: IndexLocation) async throws(KithError) {
+        let shown = String(decoding: location.path, as: UTF8.self)
+        let device: Int64?
+        do {
+            device = try await database.read { database in
+                try Int64.fetchOne(
+                    database, sql: "SELECT device FROM location WHERE id = ?", arguments: [location.id])
+            }
+        } catch {
+            throw Self.failure("read \(location.name)", error)
+        }
+        var problem: String?
+        do throws(SystemError) {
+            let now = try OpenFolder(path: location.path).attributes()
+            if let device, device != now.device {
+                problem = "another disk is there now. What is known of it can still be searched"
+            }
+        } catch {
+            problem = error.description
+        }
+        guard let problem else { return }
+        do {
+            try await database.write { database in
+                try database.execute(
+                    sql: "UPDATE location SET problem = ? WHERE id = ?", arguments: [problem, location.id])
+            }
+        } catch {
+            throw Self.failure("note that \(shown) is not there", error)
+        }
+        throw KithError(.unreachable, "\(shown) cannot be scanned: \(problem).")
+    }
+
+    private func scan(
+        _ folders: [[UInt8]], isRecursive: Bool, in location: IndexLocation, _ watcher: FolderWatcher?,
+        _ progress: @escaping @Sendable (ScanCounts) async -> Void
+    ) async throws(KithError) -> ScanCounts {
+        let rules = try ruleStack(location.rules)
+        do {
+            return try await writing.withLock {
+                let isFirst = location.scanned == nil && location.entries == 0
+                var state = ListingWriter.State(location: location.id, top: location.path, isFirst: isFirst)
+                var total = ScanCounts()
+                for folder in folders {
+                    try await apply(
+                        FolderWalk(
+                            folder, rules: rules.entered(from: location.path, to: folder), isRecursive: isRecursive,
+                            willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
+                }
+                // What a list of single folders found to be new is listed whole; a walk gets there by itself.
+                while !isRecursive, let folder = state.toList.popLast() {
+                    try await apply(
+                        FolderWalk(
+                            folder, rules: rules.entered(from: location.path, to: folder),
+                            willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
+                    state.toList.removeAll { $0.isWithin(folder) }
+                }
+                while try await database.write({ [now] database in
+                    try ListingWriter(database, now: now()).removeGone(limit: 200)
+                }) {}
+                if !total.foundNothingNew { tell(IndexChange(location: location.id)) }
+                return total
+            }
+        } catch {
+            throw Self.failure("scan \(location.name)", error)
+        }
+    }
+
+    /// Writes what a walk lists, while the walk goes on.
+    private func apply(
+        _ walk: FolderWalk, _ state: inout ListingWriter.State, _ total: inout ScanCounts,
+        _ progress: @escaping @Sendable (ScanCounts) async -> Void
+    ) async throws {
+        let queue = BoundedQueue<[FolderListing]>(capacity: 4)
+        let size = Self.batch
+        // The walk blocks: not on a thread of the tasks.
+        async let walking: Void = withTaskExecutorPreference(DiskThreads.shared) {
+            var (walk, batch, names) = (walk, [FolderListing](), 0)
+            while let listing = walk.next() {
+                try Task.checkCancellation()
+                names += listing.entries.count + 1
+                batch.append(listing)
+                if names >= size {
+                    try await queue.send(batch)
+                    (batch, names) = ([], 0)
+                }
+            }
+            if !batch.isEmpty { try await queue.send(batch) }
+            queue.finish()
+        }
+        do {
+            while let batch = await queue.next() {
+                try Task.checkCancellation()
+                let before = state
+                (state, total) = try await database.write { [now, total] database in
+                    var state = before
+                    state.counts = total
+                    var writer = try ListingWriter(database, now: now())
+                    for listing in batch { try writer.apply(listing, &state) }
+                    try writer.finish()
+                    return (state, state.counts)
+                }
+                await progress(total)
+            }
+        } catch {
+            queue.finish(throwing: error)
+            throw error
+        }
+        try await walking
+    }
+}

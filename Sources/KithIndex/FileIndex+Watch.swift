@@ -1,0 +1,40 @@
+package import KithWire
+
+extension FileIndex {
+    /// Brings the index to what a watcher says has changed, as long as the task is not cancelled.
+    ///
+    /// A location that is not there is left as it was, with a note of that.
+    package func follow(_ watcher: FolderWatcher) async throws(KithError) {
+        while let changes = await watcher.next() { _ = try await take(changes, from: watcher) }
+    }
+
+    /// Brings the index to what one round of changes says.
+    func take(_ changes: FolderWatcher.Changes, from watcher: FolderWatcher) async throws(KithError) -> ScanCounts {
+        var total = ScanCounts()
+        for location in try locations() {
+            let folders = changes.folders.filter { $0.isWithin(location.path) }
+            do throws(KithError) {
+                if changes.isEverything {
+                    total += try await scan(location.id, watcher: watcher)
+                } else if !folders.isEmpty {
+                    total += try await refresh(folders, in: location, watcher: watcher)
+                }
+            } catch {
+                guard error.code == .unreachable else { throw error }
+            }
+        }
+        return total
+    }
+}
+
+extension ScanCounts {
+    static func += (sum: inout ScanCounts, other: ScanCounts) {
+        sum.folders += other.folders
+        sum.entries += other.entries
+        sum.added += other.added
+        sum.changed += other.changed
+        sum.moved += other.moved
+        sum.removed += other.removed
+        sum.problems += other.problems
+    }
+}

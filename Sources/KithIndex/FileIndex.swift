@@ -1,0 +1,114 @@
+import Foundation
+import GRDB
+import KithCatalog
+import KithIO
+package import KithWire
+package import Logging
+import Synchronization
+
+/// An index of files: their names and attributes, in a database of its own, searched without the disks they lie on.
+///
+/// It has locations: folders of this machine, with all that is beneath them. Nothing in them is ever changed. Reading goes
+/// on while a scan writes; killed at any moment it opens as of the last transaction, and the next scan finds the rest.
+package final class FileIndex: Sendable {
+    /// The path of its database.
+    package let path: String
+    let database: DatabasePool
+    let logger: Logger
+    /// The time in seconds since 1970.
+    let now: @Sendable () -> Int64
+    /// Held by what writes more than one transaction.
+    let writing = AsyncMutex()
+    private let observers = Mutex(Observers())
+
+    private struct Observers {
+        var next = 0
+        var streams: [Int: AsyncStream<IndexChange>.Continuation] = [:]
+    }
+
+    /// Opens an index, making it when it is not there.
+    ///
+    /// - Throws: `.corrupt` when it is damaged or was written by a later version; what the disk says.
+    package init(
+        path: String, logger: Logger, now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
+    ) throws(KithError) {
+        self.path = path
+        self.logger = logger
+        self.now = now
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = true
+        configuration.busyMode = .timeout(5)
+        configuration.label = "kith.index"
+        configuration.maximumReaderCount = 4
+        configuration.prepareDatabase { database in
+            // What is lost by a failure of power is found again by a scan; the database stays whole.
+            try database.execute(sql: "PRAGMA synchronous = NORMAL")
+            try database.execute(sql: "PRAGMA cache_size = -16384")
+            try database.execute(sql: "PRAGMA mmap_size = 268435456")
+        }
+        do {
+            database = try DatabasePool(path: path, configuration: configuration)
+            if try database.read({ try IndexSchema.migrator.hasBeenSuperseded($0) }) {
+                throw KithError(.corrupt, "\(path) was written by a later version of Kith. Update this one.")
+            }
+            try IndexSchema.migrator.migrate(database)
+        } catch let error as KithError {
+            throw error
+        } catch {
+            throw Self.failure("open \(path)", error)
+        }
+    }
+
+    /// Closes the database; nothing else may be called after it.
+    package func close() {
+        observers.withLock { observers in
+            for stream in observers.streams.values { stream.finish() }
+            observers.streams = [:]
+        }
+        try? database.close()
+    }
+
+    /// What a failure of the database says to a person.
+    static func failure(_ what: String, _ error: any Error) -> KithError {
+        switch error {
+        case let error as KithError: return error
+        case is CancellationError: return KithError(.cancelled, "Could not \(what): it was cancelled.")
+        case let error as DatabaseError where error.resultCode == .SQLITE_FULL:
+            return KithError(.exhausted, "Could not \(what): the disk is full.", cause: error)
+        case let error as DatabaseError
+        where error.resultCode == .SQLITE_CORRUPT || error.resultCode == .SQLITE_NOTADB:
+            return KithError(
+                .corrupt,
+                "Could not \(what): the index is damaged. Delete it and add its locations again; your files are not in it.",
+                cause: error)
+        default: return KithError(.internal, "Could not \(what): \(error)", cause: error)
+        }
+    }
+
+    // MARK: - Changes
+
+    /// The changes from now on; the newest one replaces those that were not taken yet.
+    package func changes() -> AsyncStream<IndexChange> {
+        let (stream, continuation) = AsyncStream.makeStream(of: IndexChange.self, bufferingPolicy: .bufferingNewest(1))
+        let number = observers.withLock { observers in
+            observers.next += 1
+            observers.streams[observers.next] = continuation
+            return observers.next
+        }
+        continuation.onTermination = { [weak self] _ in
+            _ = self?.observers.withLock { $0.streams.removeValue(forKey: number) }
+        }
+        return stream
+    }
+
+    /// Tells all who follow that something changed.
+    func tell(_ change: IndexChange) {
+        for stream in observers.withLock({ Array($0.streams.values) }) { stream.yield(change) }
+    }
+}
+
+/// What followers of an index are told: look again.
+package struct IndexChange: Hashable, Sendable {
+    /// The location in which something changed; `nil`: anywhere.
+    package var location: Int64?
+}

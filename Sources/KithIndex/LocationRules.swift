@@ -1,0 +1,25 @@
+/// What a location leaves out of the index.
+package struct LocationRules: Codable, Hashable, Sendable {
+    /// Patterns in the syntax of `.gitignore`, relative to the location.
+    package var patterns: [String]
+    /// Whether what the `.gitignore` files in it name is left out.
+    package var followsIgnoreFiles: Bool
+
+    /// Makes rules; as they are, those of a location added with nothing else said.
+    package init(patterns: [String] = Self.systemPatterns, followsIgnoreFiles: Bool = true) {
+        self.patterns = patterns
+        self.followsIgnoreFiles = followsIgnoreFiles
+    }
+
+    /// Files that systems leave about and nobody looks for.
+    package static let systemPatterns = [
+        ".DS_Store", ".Trashes", ".Spotlight-V100", ".fseventsd", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN",
+        "System Volume Information", "lost+found",
+    ]
+    /// What version control keeps for itself.
+    package static let versionControlPatterns = [".git/", ".hg/", ".svn/", ".jj/"]
+    /// What builds and package managers make, and can make again.
+    package static let developmentPatterns = [
+        "node_modules/", "__pycache__/", ".build/", "target/", "DerivedData/", ".venv/", ".gradle/", ".cache/",
+    ]
+}

@@ -1,0 +1,334 @@
+import Foundation
+import GRDB
+import KithCatalog
+
+/// Brings what an index holds of folders to what was listed of them, within one transaction.
+///
+/// What is not listed any more is marked as gone, and goes at the end of the scan: so long a name with the same inode that
+/// turns up elsewhere is taken for the same file, moved, and keeps what was noted of it.
+struct ListingWriter {
+    /// What goes on from one transaction to the next.
+    struct State {
+        let location: Int64
+        /// The top of the location.
+        let top: [UInt8]
+        /// Folders that are new, or were moved, and are to be listed whole.
+        var toList: [[UInt8]] = []
+        var counts = ScanCounts()
+        /// True as long as nothing can have been moved here: the location is new, and nothing was in the index before.
+        let isFirst: Bool
+    }
+
+    private let database: Database
+    private let now: Int64
+    private var nextID: Int64
+    private let insertEntry: Statement
+    private let insertName: Statement
+    private let updateEntry: Statement
+    private let markGone: Statement
+    private let selectChildren: Statement
+    private let selectFolder: Statement
+    private let insertFolder: Statement
+    private let selectInode: Statement
+
+    /// Begins, at a time in seconds since 1970.
+    init(_ database: Database, now: Int64) throws {
+        self.database = database
+        self.now = now
+        nextID = try Int64.fetchOne(database, sql: "SELECT value FROM meta WHERE name = 'next'") ?? 1
+        insertEntry = try database.cachedStatement(
+            sql: """
+                INSERT INTO entry
+                    (id, folder, name, kind, category, extension, size, modified, changed, inode, added, content, flags)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)
+                """)
+        insertName = try database.cachedStatement(sql: "INSERT INTO name_index (rowid, name) VALUES (?, ?)")
+        updateEntry = try database.cachedStatement(
+            sql: """
+                UPDATE entry SET kind = ?, category = ?, size = ?, modified = ?, changed = ?, inode = ?, flags = ?,
+                    content = CASE WHEN ? THEN content END
+                WHERE id = ?
+                """)
+        markGone = try database.cachedStatement(sql: "UPDATE entry SET flags = flags | 2 WHERE id = ?")
+        selectChildren = try database.cachedStatement(
+            sql: "SELECT id, name, kind, size, modified, changed, inode, flags FROM entry WHERE folder = ?")
+        selectFolder = try database.cachedStatement(sql: "SELECT id, location, device FROM folder WHERE path = ?")
+        insertFolder = try database.cachedStatement(
+            sql: "INSERT INTO folder (id, location, path, device) VALUES (?, ?, ?, ?)")
+        selectInode = try database.cachedStatement(
+            sql: """
+                SELECT entry.id, entry.name, entry.kind, entry.size, entry.flags, entry.folder, folder.path, folder.device
+                FROM entry JOIN folder ON folder.id = entry.folder
+                WHERE entry.inode = ?
+                """)
+    }
+
+    /// Ends: what was used up of the numbers is kept.
+    func finish() throws {
+        try database.cachedStatement(sql: "UPDATE meta SET value = ? WHERE name = 'next'").execute(arguments: [nextID])
+    }
+
+    /// A name that the index holds.
+    private struct Known {
+        let id: Int64
+        let kind: Int
+        let size: Int64
+        let modified: Int64
+        let changed: Int64
+        let inode: Int64
+        let flags: Int64
+    }
+
+    /// Brings one folder to what was listed; one that the index does not hold (any more) is left.
+    mutating func apply(_ listing: FolderListing, _ state: inout State) throws {
+        guard let row = try Row.fetchOne(selectFolder, arguments: [Data(listing.path)]) else { return }
+        let (id, device): (Int64, Int64) = (row[0], row[2])
+        state.counts.folders += 1
+        // Its file system has gone from beneath it, or another one came: what is known of it stays, to be found.
+        if listing.problem == nil, listing.attributes.device != device, listing.path != state.top || device != 0 {
+            try database.execute(
+                sql: "UPDATE folder SET problem = ? WHERE id = ?",
+                arguments: ["The file system that was here is not there now.", id])
+            state.counts.problems += 1
+            return
+        }
+        if let problem = listing.problem {
+            state.counts.problems += 1
+            try database.execute(sql: "UPDATE folder SET problem = ? WHERE id = ?", arguments: [problem, id])
+            if listing.entries.isEmpty { return }
+        } else {
+            try database.cachedStatement(
+                sql: "UPDATE folder SET problem = NULL WHERE id = ? AND problem IS NOT NULL"
+            ).execute(arguments: [id])
+        }
+        var known: [[UInt8]: Known] = [:]
+        let rows = try Row.fetchCursor(selectChildren, arguments: [id])
+        while let row = try rows.next() {
+            let name = try row.withUnsafeData(atIndex: 1) { $0.map { [UInt8]($0) } ?? [] }
+            known[name] = Known(
+                id: row[0], kind: row[2], size: row[3], modified: row[4], changed: row[5], inode: row[6], flags: row[7])
+        }
+        let folderIsHidden = try isHidden(id)
+        var moved: Set<Int64> = []
+        for entry in listing.entries {
+            state.counts.entries += 1
+            if let old = known.removeValue(forKey: entry.name) {
+                try update(entry, old, id, folderIsHidden, listing, &state)
+            } else if !state.isFirst, let id = try move(entry, into: id, folderIsHidden, listing, &state) {
+                moved.insert(id)
+            } else {
+                try insert(entry, into: id, folderIsHidden, listing, &state)
+            }
+        }
+        // One that has another name in this folder is there.
+        for old in known.values where !moved.contains(old.id) && old.flags & IndexSchema.Flags.gone.rawValue == 0 {
+            try markGone.execute(arguments: [old.id])
+            state.counts.removed += 1
+        }
+    }
+
+    private func isHidden(_ id: Int64) throws -> Bool {
+        try
+            (Int64.fetchOne(
+                database.cachedStatement(sql: "SELECT flags FROM entry WHERE id = ?"), arguments: [id]) ?? 0) & 1 != 0
+    }
+
+    private func flags(_ name: [UInt8], _ isInHidden: Bool) -> Int64 {
+        isInHidden || name.first == UInt8(ascii: ".") ? IndexSchema.Flags.hidden.rawValue : 0
+    }
+
+    private mutating func insert(
+        _ entry: ListedEntry, into folder: Int64, _ isInHidden: Bool, _ listing: FolderListing, _ state: inout State
+    ) throws {
+        let (id, attributes) = (nextID, entry.attributes)
+        nextID += 1
+        let text = IndexedName(entry.name)
+        insertEntry.setUncheckedArguments([
+            id, folder, Data(entry.name), attributes.kind.rawValue, text.category(attributes.kind), text.fileExtension,
+            attributes.size, attributes.modified, attributes.changed, attributes.inode, now,
+            flags(entry.name, isInHidden),
+        ])
+        try insertEntry.execute()
+        insertName.setUncheckedArguments([id, text.folded])
+        try insertName.execute()
+        state.counts.added += 1
+        if attributes.kind == .folder {
+            try addFolder(id, at: listing.path.appending(name: entry.name), attributes, &state)
+        }
+    }
+
+    private func addFolder(
+        _ id: Int64, at path: [UInt8], _ attributes: FileAttributes, _ state: inout State
+    ) throws {
+        insertFolder.setUncheckedArguments([id, state.location, Data(path), attributes.device])
+        try insertFolder.execute()
+        state.toList.append(path)
+    }
+
+    private func update(
+        _ entry: ListedEntry, _ old: Known, _ folder: Int64, _ isInHidden: Bool, _ listing: FolderListing,
+        _ state: inout State
+    ) throws {
+        let attributes = entry.attributes
+        let flags = flags(entry.name, isInHidden)
+        // A folder's times and size change with what is in it.
+        let isSame =
+            old.kind == attributes.kind.rawValue && old.inode == attributes.inode && old.size == attributes.size
+            && old.modified == attributes.modified && old.changed == attributes.changed
+        guard !isSame || old.flags != flags else { return }
+        let keepsContent =
+            old.kind == attributes.kind.rawValue && old.size == attributes.size && old.modified == attributes.modified
+            && old.inode == attributes.inode && old.changed == attributes.changed
+        let path = listing.path.appending(name: entry.name)
+        if old.kind == EntryKind.folder.rawValue, attributes.kind != .folder {
+            try removeContents(of: old.id)
+            try database.cachedStatement(sql: "DELETE FROM folder WHERE id = ?").execute(arguments: [old.id])
+        }
+        try updateEntry.execute(arguments: [
+            attributes.kind.rawValue, IndexedName(entry.name).category(attributes.kind), attributes.size,
+            attributes.modified, attributes.changed, attributes.inode, flags, keepsContent, old.id,
+        ])
+        state.counts.changed += 1
+        if attributes.kind == .folder {
+            if old.kind != EntryKind.folder.rawValue {
+                try addFolder(old.id, at: path, attributes, &state)
+            } else if old.flags & IndexSchema.Flags.gone.rawValue != 0 || old.inode != attributes.inode {
+                state.toList.append(path)
+            }
+        }
+    }
+
+    // MARK: - What has moved
+
+    /// Takes a name that is new in its folder for one that was elsewhere, if that is so, and returns its number.
+    private mutating func move(
+        _ entry: ListedEntry, into folder: Int64, _ isInHidden: Bool, _ listing: FolderListing, _ state: inout State
+    ) throws -> Int64? {
+        let attributes = entry.attributes
+        let rows = try Row.fetchAll(selectInode, arguments: [attributes.inode])
+        let row = try rows.first { row in
+            guard row[2] == attributes.kind.rawValue, row[7] == attributes.device,
+                attributes.kind == .folder || row[3] == attributes.size
+            else { return false }
+            if IndexSchema.Flags(rawValue: row[4]).contains(.gone) { return true }
+            let (name, path) = (try Self.bytes(row, 1), try Self.bytes(row, 6))
+            // Another name for it is no move.
+            guard let now = try? OpenFolder(path: path).attributes(of: name) else { return true }
+            return now.inode != attributes.inode
+        }
+        guard let row else { return nil }
+        let id: Int64 = row[0]
+        let (oldName, oldFolder) = (try Self.bytes(row, 1), try Self.bytes(row, 6))
+        let text = IndexedName(entry.name)
+        try forget(name: oldName, of: id)
+        try database.cachedStatement(
+            sql: """
+                UPDATE entry SET folder = ?, name = ?, category = ?, extension = ?, modified = ?, changed = ?, size = ?,
+                    flags = ?
+                WHERE id = ?
+                """
+        ).execute(arguments: [
+            folder, Data(entry.name), text.category(attributes.kind), text.fileExtension, attributes.modified,
+            attributes.changed, attributes.size, flags(entry.name, isInHidden), id,
+        ])
+        try insertName.execute(arguments: [id, text.folded])
+        state.counts.moved += 1
+        if attributes.kind == .folder {
+            let (old, new) = (oldFolder.appending(name: oldName), listing.path.appending(name: entry.name))
+            try database.execute(
+                sql: """
+                    UPDATE folder SET location = ?3, path = CAST(?2 || substr(path, ?4) AS BLOB)
+                    WHERE path = ?1 OR path >= ?5 AND path < ?6
+                    """,
+                arguments: [
+                    Data(old), Data(new), state.location, old.count + 1, old.beneath.from, old.beneath.to,
+                ])
+            state.toList.append(new)
+        }
+        return id
+    }
+
+    // MARK: - What has gone
+
+    /// Removes what is marked as gone; up to `limit` names with all that is beneath them.
+    ///
+    /// Returns true when there may be more.
+    func removeGone(limit: Int) throws -> Bool {
+        let ids = try Int64.fetchAll(database, sql: "SELECT id FROM entry WHERE flags & 2 LIMIT ?", arguments: [limit])
+        for id in ids { try remove(id) }
+        return ids.count == limit
+    }
+
+    /// Removes a name and all that is beneath it.
+    func remove(_ id: Int64) throws {
+        try removeContents(of: id)
+        try database.cachedStatement(sql: "DELETE FROM folder WHERE id = ?").execute(arguments: [id])
+        guard
+            let name = try Data.fetchOne(
+                database.cachedStatement(sql: "SELECT name FROM entry WHERE id = ?"), arguments: [id])
+        else { return }
+        try forget(name: [UInt8](name), of: id)
+        try database.cachedStatement(sql: "DELETE FROM entry WHERE id = ?").execute(arguments: [id])
+    }
+
+    /// Removes the top of a location, which has no name to forget, with what is in it.
+    func removeTop(_ id: Int64) throws {
+        try removeContents(of: id)
+        try database.execute(sql: "DELETE FROM folder WHERE id = ?", arguments: [id])
+        try database.execute(sql: "DELETE FROM entry WHERE id = ?", arguments: [id])
+    }
+
+    private func removeContents(of id: Int64) throws {
+        let path = try Data.fetchOne(
+            database.cachedStatement(sql: "SELECT path FROM folder WHERE id = ?"), arguments: [id]
+        ).map { [UInt8]($0) }
+        guard let path else { return }
+        // The folders beneath, and this one.
+        let folders = try Int64.fetchAll(
+            database, sql: "SELECT id FROM folder WHERE path = ? OR path >= ? AND path < ?",
+            arguments: [Data(path), path.beneath.from, path.beneath.to])
+        for folder in folders {
+            let rows = try Row.fetchCursor(
+                database.cachedStatement(sql: "SELECT id, name FROM entry WHERE folder = ?"), arguments: [folder])
+            var children: [Int64] = []
+            while let row = try rows.next() {
+                children.append(row[0])
+                try forget(name: try Self.bytes(row, 1), of: row[0])
+            }
+            try database.cachedStatement(sql: "DELETE FROM entry WHERE folder = ?").execute(arguments: [folder])
+            if folder != id {
+                try database.cachedStatement(sql: "DELETE FROM folder WHERE id = ?").execute(arguments: [folder])
+            }
+        }
+    }
+
+    /// Takes a name out of what is searched: what goes in and what goes out have to be the same text.
+    private func forget(name: [UInt8], of id: Int64) throws {
+        try database.cachedStatement(
+            sql: "INSERT INTO name_index (name_index, rowid, name) VALUES ('delete', ?, ?)"
+        ).execute(arguments: [id, IndexedName(name).folded])
+    }
+
+    private static func bytes(_ row: Row, _ index: Int) throws -> [UInt8] {
+        try row.withUnsafeData(atIndex: index) { $0.map { [UInt8]($0) } ?? [] }
+    }
+}
+
+/// What a scan did.
+package struct ScanCounts: Hashable, Sendable {
+    /// The folders listed.
+    package var folders = 0
+    /// The names seen in them.
+    package var entries = 0
+    package var added = 0
+    package var changed = 0
+    package var moved = 0
+    package var removed = 0
+    /// The folders that could not be listed.
+    package var problems = 0
+
+    package init() {}
+
+    /// True when the index was as the disk is.
+    package var foundNothingNew: Bool { added == 0 && changed == 0 && moved == 0 && removed == 0 }
+}

@@ -1,0 +1,167 @@
+import Foundation
+import KithTesting
+import KithWire
+import Testing
+
+@testable import KithIndex
+
+@Suite struct ScanTests {
+    @Test func `a tree is in the index, and a second scan finds nothing new`() async throws {
+        let tree = try IndexedTree()
+        try tree.make("photos/2024")
+        try tree.write("photos/2024/Ångström.JPG", "12345")
+        try tree.write(".hidden")
+        let location = try tree.added()
+        let counts = try await tree.index.scan(location.id)
+        #expect(counts.added == 4 && counts.folders == 3 && counts.problems == 0)
+        #expect(try tree.contents().count == 6)
+        #expect(try await tree.index.scan(location.id).foundNothingNew)
+        #expect(try tree.index.locations().map(\.entries) == [4])
+        try await tree.index.removeLocation(location.id)
+        #expect(try tree.contents() == ["orphans": "0", "searched": "true"])
+    }
+
+    @Test func `what was moved keeps its number, with all that is beneath it`() async throws {
+        let tree = try IndexedTree()
+        try tree.make("a/b")
+        try tree.write("a/b/one", "1")
+        try tree.make("c")
+        let location = try tree.added()
+        _ = try await tree.index.scan(location.id)
+        let before = try tree.numbers()
+        try tree.move("a/b", to: "c/d")
+        try tree.move("c/d/one", to: "two")
+        let counts = try await tree.index.scan(location.id)
+        #expect(counts.moved == 2 && counts.added == 0)
+        let after = try tree.numbers()
+        #expect(after[tree.path("c/d")] == before[tree.path("a/b")])
+        #expect(after[tree.path("two")] == before[tree.path("a/b/one")])
+        #expect(try tree.contents() == (try await tree.fresh()))
+    }
+
+    @Test func `a location that is not there is not taken for an empty one`() async throws {
+        let tree = try IndexedTree()
+        try tree.write("one")
+        let location = try tree.added()
+        _ = try await tree.index.scan(location.id)
+        let before = try tree.contents()
+        try FileManager.default.moveItem(atPath: tree.top, toPath: tree.folder.path + "/away")
+        await #expect(throws: KithError(.unreachable, "")) { try await tree.index.scan(location.id) }
+        #expect(try tree.contents() == before)
+        #expect(try tree.index.location(location.id).problem != nil)
+        try FileManager.default.moveItem(atPath: tree.folder.path + "/away", toPath: tree.top)
+        _ = try await tree.index.scan(location.id)
+        #expect(try tree.index.location(location.id).problem == nil)
+    }
+
+    @Test func `what the rules leave out is not in the index, nor once they are changed`() async throws {
+        let tree = try IndexedTree()
+        try tree.make("work/build")
+        try tree.write("work/.gitignore", "build/\n*.log\n!keep.log\n")
+        for name in ["work/build/x", "work/a.log", "work/keep.log", "work/a.txt", ".DS_Store"] { try tree.write(name) }
+        let location = try tree.added()
+        _ = try await tree.index.scan(location.id)
+        let names = try tree.numbers().keys.map { $0.dropFirst(tree.top.count + 1) }.sorted()
+        #expect(names == ["work", "work/.gitignore", "work/a.txt", "work/keep.log"])
+        try tree.remove("work/.gitignore")
+        _ = try await tree.index.scan(location.id)
+        #expect(try tree.contents() == (try await tree.fresh()))
+        #expect(try tree.numbers().count == 6)
+    }
+
+    @Test(arguments: 0..<16)
+    func `whatever happens to a tree, the index is as one made anew`(round: UInt64) async throws {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        var random = SeededRandom(seed: seed)
+        let tree = try IndexedTree()
+        let location = try tree.added()
+        let watcher = try FolderWatcher()
+        _ = try await tree.index.scan(location.id, watcher: watcher)
+        var life = TreeLife(tree)
+        for step in 0..<6 {
+            for _ in 0..<Int.random(in: 1...40, using: &random) { try life.happen(using: &random) }
+            switch Int.random(in: 0..<3, using: &random) {
+            // As the watcher says, until it says nothing more.
+            case 0...1:
+                while let changes = watcher.available() { _ = try await tree.index.take(changes, from: watcher) }
+            // All at once.
+            default: _ = try await tree.index.scan(location.id, watcher: watcher)
+            }
+            let (found, fresh) = (try tree.contents(), try await tree.fresh())
+            try #require(
+                found == fresh,
+                "seed \(seed), step \(step): \(Set(found.map { "\($0)" }).symmetricDifference(fresh.map { "\($0)" }).sorted())"
+            )
+        }
+    }
+}
+
+/// Things that happen to a tree.
+struct TreeLife {
+    let tree: IndexedTree
+    var folders = [""]
+    var files: [String] = []
+    private var count = 0
+
+    init(_ tree: IndexedTree) { self.tree = tree }
+
+    mutating func happen(using random: inout SeededRandom) throws {
+        count += 1
+        let folder = folders.randomElement(using: &random)!
+        let name =
+            (folder.isEmpty ? "" : folder + "/") + ["n\(count % 9).txt", "ä\(count)", ".h\(count)", "x y\(count)"]
+            .randomElement(using: &random)!
+        let path = tree.path(name)
+        let file = files.randomElement(using: &random)
+        switch Int.random(in: 0..<12, using: &random) {
+        case 0...2 where !FileManager.default.fileExists(atPath: path):
+            try tree.write(name, String(repeating: "x", count: Int.random(in: 0..<100, using: &random)))
+            files.append(name)
+        case 3...4 where !FileManager.default.fileExists(atPath: path):
+            try tree.make(name)
+            folders.append(name)
+        case 5: if let file { try tree.write(file, "changed \(count)") }
+        case 6:
+            guard let file else { return }
+            try tree.remove(file)
+            files.removeAll { $0 == file }
+        case 7:
+            guard let file, !FileManager.default.fileExists(atPath: path) else { return }
+            try tree.move(file, to: name)
+            files.removeAll { $0 == file }
+            files.append(name)
+        case 8:
+            guard !folder.isEmpty else { return }
+            try tree.remove(folder)
+            drop(folder)
+        case 9:
+            guard let target = folders.randomElement(using: &random), !folder.isEmpty,
+                target != folder, !target.hasPrefix(folder + "/")
+            else { return }
+            let new = (target.isEmpty ? "" : target + "/") + "m\(count)"
+            try tree.move(folder, to: new)
+            func moved(_ name: String) -> String {
+                name == folder ? new : name.hasPrefix(folder + "/") ? new + name.dropFirst(folder.count) : name
+            }
+            folders = folders.map(moved)
+            files = files.map(moved)
+        case 10:
+            if let file {
+                try FileManager.default.setAttributes(
+                    [.posixPermissions: 0o600 | count % 8], ofItemAtPath: tree.path(file))
+            }
+        default:
+            // A file where a folder was.
+            guard !folder.isEmpty else { return }
+            try tree.remove(folder)
+            drop(folder)
+            try tree.write(folder, "a file now")
+            files.append(folder)
+        }
+    }
+
+    private mutating func drop(_ folder: String) {
+        folders.removeAll { $0 == folder || $0.hasPrefix(folder + "/") }
+        files.removeAll { $0.hasPrefix(folder + "/") }
+    }
+}
