@@ -42,7 +42,7 @@ let floors: [[Target]] = [
             dependencies: ["KithWire", "KithIdentity", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithAPI", dependencies: ["KithIO", "KithWire", "KithIdentity", "KithRPC"]),
         .target(name: "KithTerminal", dependencies: ["KithWire", "KithRPC"]),
-        .target(name: "KithCatalog", dependencies: ["KithWire"]),
+        .target(name: "KithCatalog", dependencies: ["KithWire", "KithCommandLine"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
         .target(
             name: "KithTrust",

@@ -6,7 +6,7 @@ extension String {
     ///
     /// Swift compares and hashes texts as people see them, whatever the order of the marks on a letter; it takes time
     /// with the square of their number for that: minutes, for a megabyte of them.
-    var hasFewMarks: Bool {
+    package var hasFewMarks: Bool {
         // A mark takes two bytes at least.
         guard utf8.count > 2 * Self.marksLimit else { return true }
         var marks = 0
