@@ -57,6 +57,10 @@ import Testing
             #expect(try !RegularExpression(pattern).matches(text))
         }
         #expect(try RegularExpression("(a?){200}a{200}").matches(text))
+        // A large class, in as many states as there may be.
+        let members = (0..<2_000).compactMap { Unicode.Scalar(0x4E00 + $0 * 2).map(String.init) }.joined()
+        let large = try RegularExpression("[\(members)]{900}z")
+        #expect(!large.matches(String(repeating: "\u{4E00}", count: 2_000)))
     }
 
     @Test func `large expressions are refused before they are built`() throws {

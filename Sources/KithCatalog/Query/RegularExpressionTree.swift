@@ -51,9 +51,44 @@ struct ScalarSet: Sendable {
     var named: [(set: Named, isNegated: Bool)] = []
     var isNegated = false
     var ignoresCase: Bool
+    /// The members in ASCII, once ``sealed()``.
+    private var ascii: (low: UInt64, high: UInt64)?
+
+    init(
+        ranges: [ClosedRange<Unicode.Scalar>] = [], named: [(set: Named, isNegated: Bool)] = [], ignoresCase: Bool
+    ) {
+        self.ranges = ranges
+        self.named = named
+        self.ignoresCase = ignoresCase
+    }
+
+    /// The same set, in a form in which looking up takes no time that grows with how it is written.
+    func sealed() -> ScalarSet {
+        var sealed = self
+        sealed.ranges = []
+        for range in ranges.sorted(by: { $0.lowerBound < $1.lowerBound }) {
+            if let last = sealed.ranges.last, range.lowerBound <= last.upperBound {
+                sealed.ranges[sealed.ranges.count - 1] = last.lowerBound...max(last.upperBound, range.upperBound)
+            } else {
+                sealed.ranges.append(range)
+            }
+        }
+        sealed.named = Named.allCases.flatMap { name in
+            [true, false].filter { isNegated in named.contains { $0.set == name && $0.isNegated == isNegated } }
+                .map { (name, $0) }
+        }
+        var ascii = (low: UInt64(0), high: UInt64(0))
+        for byte in UInt8(0)..<128 {
+            let scalar = Unicode.Scalar(byte)
+            guard sealed.contains(scalar, folded: NameFolding.lowercase(scalar)) else { continue }
+            if byte < 64 { ascii.low |= 1 << UInt64(byte) } else { ascii.high |= 1 << UInt64(byte - 64) }
+        }
+        sealed.ascii = ascii
+        return sealed
+    }
 
     /// The sets that have a letter of their own.
-    enum Named: Sendable {
+    enum Named: Sendable, CaseIterable {
         case digit
         case word
         case space
@@ -83,7 +118,11 @@ struct ScalarSet: Sendable {
 
     /// Tells whether a scalar is in the set; `folded` is the same in lower case.
     func contains(_ scalar: Unicode.Scalar, folded: Unicode.Scalar) -> Bool {
-        (isListed(scalar) || ignoresCase && isListedInOtherCase(folded)) != isNegated
+        if let ascii, scalar.isASCII {
+            let value = UInt64(scalar.value)
+            return (value < 64 ? ascii.low >> value : ascii.high >> (value - 64)) & 1 == 1
+        }
+        return (isListed(scalar) || ignoresCase && isListedInOtherCase(folded)) != isNegated
     }
 
     private func isListedInOtherCase(_ folded: Unicode.Scalar) -> Bool {
@@ -94,7 +133,13 @@ struct ScalarSet: Sendable {
     }
 
     private func isListed(_ scalar: Unicode.Scalar) -> Bool {
-        ranges.contains { $0.contains(scalar) } || named.contains { $0.set.contains(scalar) != $0.isNegated }
+        var (low, high) = (0, ranges.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if ranges[middle].upperBound < scalar { low = middle + 1 } else { high = middle }
+        }
+        if low < ranges.count, ranges[low].contains(scalar) { return true }
+        return named.contains { $0.set.contains(scalar) != $0.isNegated }
     }
 
     /// The one scalar of the set, in lower case; `nil` when it has not exactly one.
@@ -161,7 +206,7 @@ struct RegularExpressionParser {
         switch scalar {
         case "^": return .assertion(.start)
         case "$": return .assertion(.end)
-        case ".": return .scalar(ScalarSet(named: [(.lineFeed, true)], ignoresCase: false))
+        case ".": return .scalar(ScalarSet(named: [(.lineFeed, true)], ignoresCase: false).sealed())
         case "[": return .scalar(try set(from: start))
         case "\\": return try escape(from: start)
         case "*", "+", "?": throw fault("There is nothing before this that it could repeat.", start..<index)
@@ -171,7 +216,7 @@ struct RegularExpressionParser {
     }
 
     private func literal(_ scalar: Unicode.Scalar) -> ScalarSet {
-        ScalarSet(ranges: [scalar...scalar], ignoresCase: ignoresCase)
+        ScalarSet(ranges: [scalar...scalar], ignoresCase: ignoresCase).sealed()
     }
 
     private mutating func group(
@@ -265,7 +310,7 @@ struct RegularExpressionParser {
     private mutating func escape(from start: Int) throws(RegularExpression.Fault) -> RegularExpressionTree {
         if skip("b") { return .assertion(.wordEdge) }
         if skip("B") { return .assertion(.noWordEdge) }
-        if let named = namedSet() { return .scalar(ScalarSet(named: [named], ignoresCase: false)) }
+        if let named = namedSet() { return .scalar(ScalarSet(named: [named], ignoresCase: false).sealed()) }
         return .scalar(literal(try escapedScalar(from: start)))
     }
 
@@ -316,7 +361,7 @@ struct RegularExpressionParser {
         }
         while true {
             guard let scalar = next else { throw fault("This bracket is not closed.", start..<(start + 1)) }
-            if skip("]") { return set }
+            if skip("]") { return set.sealed() }
             let memberStart = index
             index += 1
             var low = scalar
