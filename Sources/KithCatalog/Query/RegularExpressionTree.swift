@@ -78,7 +78,9 @@ struct ScalarSet: Sendable {
                 .map { (name, $0) }
         }
         var ascii = (low: UInt64(0), high: UInt64(0))
-        for byte in UInt8(0)..<128 {
+        // Most sets are one letter, which is in no case of another.
+        let only = only.map { $0.isASCII ? UInt8(truncatingIfNeeded: $0.value) : 128 }
+        for byte in UInt8(0)..<128 where only == nil || only == NameFolding.lowercase(byte) {
             let scalar = Unicode.Scalar(byte)
             guard sealed.contains(scalar, folded: NameFolding.lowercase(scalar)) else { continue }
             if byte < 64 { ascii.low |= 1 << UInt64(byte) } else { ascii.high |= 1 << UInt64(byte - 64) }
