@@ -84,6 +84,16 @@ import Testing
         }
     }
 
+    @Test func `what is taken to be in form C already is`() {
+        // Each scalar beside itself, and all of them after one another.
+        for value in UInt32(0x80)...0xFFFF {
+            guard let scalar = Unicode.Scalar(value) else { continue }
+            let text = String(String.UnicodeScalarView([scalar, scalar]))
+            let expected = text.precomposedStringWithCanonicalMapping
+            if !NameFolding.normalized(text).utf8.elementsEqual(expected.utf8) { Issue.record("U+\(value)") }
+        }
+    }
+
     @Test func `a text of very many marks takes no time`() throws {
         let marks = "a" + String(repeating: "\u{301}\u{327}", count: 200_000)
         #expect(try !read("b").matches(Subject(name: marks, path: marks)))

@@ -39,8 +39,20 @@ package enum NameFolding {
 
     /// Normalization form C; a text with absurdly many marks on one letter is left as it is.
     static func normalized(_ text: String) -> String {
-        guard !isASCII(text.utf8), text.hasFewMarks else { return text }
+        guard !isASCII(text.utf8), !text.unicodeScalars.allSatisfy(isStable), text.hasFewMarks else { return text }
         return text.precomposedStringWithCanonicalMapping
+    }
+
+    /// Tells whether a scalar is in blocks none of which changes in form C, whatever of them is beside it.
+    ///
+    /// Latin, Cyrillic, kana, ideographs and Hangul syllables, all without the marks: most names.
+    private static func isStable(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case ..<0x300, 0x400...0x482, 0x3041...0x3096, 0x30A1...0x30FA, 0x3400...0x4DBF, 0x4E00...0x9FFF,
+            0xAC00...0xD7A3:
+            true
+        default: false
+        }
     }
 
     static func isASCII(_ bytes: some Sequence<UInt8>) -> Bool { bytes.allSatisfy { $0 < 0x80 } }
