@@ -1,3 +1,4 @@
+import KithNet
 public import KithWire
 import NIOCore
 import NIOHTTP1
@@ -49,7 +50,9 @@ public final class MetricsPage: Sendable {
             return MetricsPage(channel, bound)
         } catch {
             throw KithError(
-                .conflict, "The metrics cannot be shown at \(address): \(error). Choose another address.", cause: error)
+                .conflict,
+                "The metrics cannot be shown at \(address): \(NetworkFailure.words(error)). Choose another address.",
+                cause: error)
         }
     }
 

@@ -50,7 +50,7 @@ final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        driver?.failed("the connection to the proxy \(proxy) broke: \(error)", attempt: attempt)
+        driver?.failed("the connection to the proxy \(proxy) broke: \(NetworkFailure.words(error))", attempt: attempt)
         context.close(promise: nil)
     }
 }

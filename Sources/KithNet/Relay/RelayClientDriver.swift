@@ -254,20 +254,11 @@ final class RelayClientDriver {
                 switch result {
                 case .success(let channel): self?.connected(channel, attempt: mine)
                 case .failure(let error):
-                    let reason = Self.reason(error)
+                    let reason = NetworkFailure.words(error)
                     self?.failed(
                         proxy.map { "the proxy \($0) cannot be reached: \(reason)" } ?? reason, attempt: mine)
                 }
             }
-    }
-
-    private static func reason(_ error: any Error) -> String {
-        switch error {
-        case let error as NIOConnectionError where error.dnsAError != nil && error.connectionErrors.isEmpty:
-            "its name has no address"
-        case let error as NIOConnectionError: error.connectionErrors.first.map { "\($0.error)" } ?? "no address answers"
-        default: "\(error)"
-        }
     }
 
     private static func context(_ options: RelayClient.Options) throws -> NIOSSLContext {

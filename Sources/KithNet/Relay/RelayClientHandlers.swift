@@ -66,7 +66,7 @@ final class RelayRequestHandler: ChannelInboundHandler, RemovableChannelHandler 
                 ? "its certificate is not trusted here, is for another name, or is not valid now; this device's clock may be wrong, too"
                 : "what answers there does not have the key that its URL names"
         case is HTTPParserError: "what answers there is not a relay"
-        default: "\(error)"
+        default: NetworkFailure.words(error)
         }
     }
 }
@@ -143,7 +143,7 @@ final class RelayFrameHandler: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        driver?.failed("\(error)", attempt: attempt)
+        driver?.failed(NetworkFailure.words(error), attempt: attempt)
         context.close(promise: nil)
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import KithNet
 public import KithWire
 public import Logging
 import NIOCore
@@ -193,7 +194,9 @@ public final class DirectoryServer: Sendable {
                 throw KithError(
                     .invalid, "\(address) is not an address of this machine. Choose another with \(option).",
                     cause: error)
-            default: throw KithError(.internal, "Could not listen at \(address): \(error).", cause: error)
+            default:
+                throw KithError(
+                    .internal, "Could not listen at \(address): \(NetworkFailure.words(error)).", cause: error)
             }
         }
     }

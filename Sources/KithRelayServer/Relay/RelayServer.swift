@@ -244,7 +244,7 @@ public final class RelayServer: Sendable {
         case EACCES:
             "ports below 1024 are for root; choose another with \(option), or give the program cap_net_bind_service"
         case EADDRNOTAVAIL: "this machine does not have that address"
-        default: "\(error)"
+        default: NetworkFailure.words(error)
         }
     }
 
