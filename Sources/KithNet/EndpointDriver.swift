@@ -536,8 +536,12 @@ import Synchronization
         switch dial.target {
         case .device(let peer):
             configuration.requirePeerCredential = true
-            configuration.verify = { credential in
-                if case .rawPublicKey(let key) = credential { key == peer.bytes } else { false }
+            configuration.verify = { [options] credential in
+                guard case .rawPublicKey(let key) = credential else { return false }
+                if key == peer.bytes { return true }
+                // What is no device's key is nobody's.
+                if let other = try? DeviceID(publicKey: key) { options.onOtherKey?(other) }
+                return false
             }
         case .foreign(let serverName):
             configuration.serverName = serverName

@@ -101,6 +101,8 @@ extension Endpoint {
         package var asksMachines = true
         /// Takes every connection that is established, on the event loop, in place of ``Endpoint/established``.
         package var onConnection: (@Sendable (Connection) -> Void)?
+        /// Gets the key of a device that answers where another one is dialed, on the event loop.
+        package var onOtherKey: (@Sendable (DeviceID) -> Void)?
 
         /// Changes the engine's configuration beyond these options, for tests.
         package var adjust: (@Sendable (inout QUICConfiguration) -> Void)?

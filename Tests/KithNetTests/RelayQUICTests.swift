@@ -279,9 +279,24 @@ import Testing
             await pinned.client.close()
             let wrong = ObservedClient(try #require(RelayAddress("https://\(server.address)#\(other.id)")))
             wrong.client.connect()
-            #expect(await wrong.waiting() == "what answers there does not have the key that its URL names")
+            #expect(await wrong.waiting() == "it proved the key \(key.id), not the expected \(other.id)")
             #expect(wrong.client.carrier == nil)
             await wrong.client.close()
+        }
+    }
+
+    @Test func `a relay that proves another key is not used over plain TCP, however often it is tried`() async throws {
+        let (key, other) = (DeviceKey(), DeviceKey())
+        try await withRelay(key: key) { server, _ in
+            let address = try #require(RelayAddress("http://\(server.address)#\(other.id)"))
+            // TCP is not slower than QUIC here.
+            let client = ObservedClient(address) { ($0.headStart, $0.longestPause) = (.zero, .milliseconds(10)) }
+            client.client.connect()
+            for _ in 0..<3 {
+                #expect(await client.waiting() == "it proved the key \(key.id), not the expected \(other.id)")
+            }
+            #expect(client.client.carrier == nil)
+            await client.client.close()
         }
     }
 

@@ -40,6 +40,8 @@ final class RelayClientDriver {
     private var failure: Failure?
     /// Indicates whether it is being found out whether a silent link by QUIC lives.
     private var isDoubtful = false
+    /// Indicates whether another key than the relay's answered the last attempt by QUIC.
+    private var showsAnotherKey = false
     private var keepAlive: RelayKeepAlive?
     /// The silence that links bear here.
     private var pace: RelayPace?
@@ -109,7 +111,7 @@ final class RelayClientDriver {
     }
 
     func networkChanged(isElsewhere: Bool) {
-        if isElsewhere { pace = nil }
+        if isElsewhere { (pace, showsAnotherKey) = (nil, false) }
         if isElsewhere, deadline != nil, signInPause.map({ .now >= $0 }) ?? true {
             // It waits for answers to an address of before.
             backoff.reset()
@@ -189,11 +191,12 @@ final class RelayClientDriver {
             self?.failedByTime(round: mine)
         }
         guard options.quicKey != nil else { return openWebSocket() }
+        openQUIC()
+        guard !showsAnotherKey else { return }
         headStart = isolated.scheduleTask(in: TimeAmount(options.headStart)) { [weak self] in
             guard let self, mine == round else { return }
             openWebSocket()
         }
-        openQUIC()
     }
 
     private func openWebSocket() {
@@ -342,6 +345,7 @@ final class RelayClientDriver {
     private func failedByTime(round mine: Int) {
         guard mine == round else { return }
         endQUIC()
+        showsAnotherKey = false
         if let failure { return failed(failure) }
         failed(
             pendingProxy.map { "the proxy \($0) did not answer in time" } ?? "it did not answer in time",
@@ -559,8 +563,19 @@ final class RelayClientDriver {
             restarts(in: reconnectIn, tryFor: tryFor)
             failed(Failure(reason: "it restarts"))
         case .silent: doubt(link)
-        case .failed(let reason): quicFailed(reason)
+        case .failed(let reason):
+            guard let other = dialer?.otherKey, !options.address.isCertified else { return quicFailed(reason) }
+            provedAnotherKey(other)
         }
+    }
+
+    /// Another key than that of the URL answered by QUIC: TCP could not prove that the relay is the right one, either.
+    ///
+    /// Nothing is opened by TCP any more until QUIC has been tried once without such an answer.
+    private func provedAnotherKey(_ other: DeviceID) {
+        showsAnotherKey = true
+        let key = options.quicKey.map { "\($0)" } ?? "the one in its URL"
+        failed(Failure(reason: "it proved the key \(other), not the expected \(key)"))
     }
 
     /// The attempt is over: a carrier was let in.
@@ -571,6 +586,7 @@ final class RelayClientDriver {
 
     private func letIn(by connection: Connection) {
         opened()
+        showsAnotherKey = false
         // What the other carrier still brings has come in order, or is brought again by whoever sent it.
         endWebSocket()
         isQUICOpen = true
@@ -622,9 +638,11 @@ final class RelayClientDriver {
     private func quicFailed(_ reason: String) {
         if isQUICOpen { return failed(Failure(reason: reason)) }
         endQUIC()
+        let waited = showsAnotherKey
+        showsAnotherKey = false
         if link?.isOpen == true {
             probeLater()
-        } else if headStart != nil {
+        } else if headStart != nil || waited {
             openWebSocket()
         } else if let failure {
             failed(failure)

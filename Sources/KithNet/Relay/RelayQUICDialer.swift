@@ -14,6 +14,8 @@ final class RelayQUICDialer: Sendable {
     private struct State {
         var endpoint: Endpoint?
         var isClosed = false
+        /// The key that was shown instead of the relay's since the last dial began.
+        var otherKey: DeviceID?
     }
 
     private let key: DeviceKey
@@ -38,6 +40,7 @@ final class RelayQUICDialer: Sendable {
     /// One at a time: the one before is over.
     func dial() async throws(KithError) -> Connection {
         let endpoint = try await open()
+        state.withLock { $0.otherKey = nil }
         if let old = endpoint.connection(to: relay) {
             old.close()
             _ = await old.closed()
@@ -50,11 +53,15 @@ final class RelayQUICDialer: Sendable {
     /// The socket, once there is one.
     var endpoint: Endpoint? { state.withLock { $0.endpoint } }
 
+    /// The key of whoever answered in the relay's place since the last dial began; `nil` when nobody did.
+    var otherKey: DeviceID? { state.withLock { $0.otherKey } }
+
     private func open() async throws(KithError) -> Endpoint {
         if let endpoint { return endpoint }
+        var settings = Self.endpointOptions
+        settings.onOtherKey = { [weak self] key in self?.state.withLock { $0.otherKey = key } }
         let endpoint = try await Endpoint.bind(
-            key: key, options: Self.endpointOptions, logger: Logger(label: "kith", factory: SwiftLogNoOpLogHandler.init)
-        )
+            key: key, options: settings, logger: Logger(label: "kith", factory: SwiftLogNoOpLogHandler.init))
         let used = state.withLock { state -> Endpoint? in
             guard !state.isClosed else { return nil }
             state.endpoint = state.endpoint ?? endpoint
