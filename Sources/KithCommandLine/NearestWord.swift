@@ -1,12 +1,20 @@
 extension Wording {
     /// The one of `words` that `typed` was most likely meant to be; `nil` when none is near enough.
     ///
-    /// Near enough is one slip in a word of up to four letters, two in a longer one. Of two that are as near, the one that
-    /// is as long: letters change places more often than they are forgotten.
+    /// Near enough is one slip in a word of up to four letters, two in a longer one. Of two that are as near, the one with
+    /// the most letters in common: letters change places, or are forgotten, more often than others are typed instead.
     package static func nearest(to typed: String, in words: some Sequence<String>) -> String? {
         let limit = typed.count <= 4 ? 1 : 2
-        return words.map { (slips: slips(typed, $0), longer: abs(typed.count - $0.count), word: $0) }
+        return words.map { (slips: slips(typed, $0), strange: strangeLetters(typed, $0), word: $0) }
             .filter { $0.slips <= limit }.min(by: <)?.word
+    }
+
+    /// The number of letters that only one of two words has, each as often as it has it more.
+    private static func strangeLetters(_ left: String, _ right: String) -> Int {
+        var counts: [Character: Int] = [:]
+        for letter in left { counts[letter, default: 0] += 1 }
+        for letter in right { counts[letter, default: 0] -= 1 }
+        return counts.values.reduce(0) { $0 + abs($1) }
     }
 
     /// The number of slips between two words: a letter too many, too few, wrong, or changed with the next one.

@@ -13,6 +13,7 @@ import Testing
     @Test func `only a word that is near is suggested`() {
         let words = ["ls", "cp", "status", "stat", "stats", "devices"]
         #expect(Wording.nearest(to: "stauts", in: words) == "status")
+        #expect(Wording.nearest(to: "staus", in: words) == "status")
         #expect(Wording.nearest(to: "sl", in: words) == "ls")
         #expect(Wording.nearest(to: "device", in: words) == "devices")
         #expect(Wording.nearest(to: "nosuch", in: words) == nil)
