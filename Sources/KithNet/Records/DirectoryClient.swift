@@ -47,6 +47,26 @@ public final class DirectoryClient: Sendable {
         public var newerTime: UInt64?
     }
 
+    /// What became of the last publication in a directory, and of the last question to it.
+    public struct Standing: Hashable, Sendable {
+        /// The outcome of one of them.
+        public enum Outcome: Hashable, Sendable {
+            /// It has not been tried.
+            case untried
+            /// The directory did what it was asked.
+            case worked
+            /// It did not, for this reason: a sentence.
+            case failed(String)
+        }
+
+        /// The directory.
+        public var directory: DirectoryAddress
+        /// The last publication of this device's record.
+        public var publication = Outcome.untried
+        /// The last question for another device's record.
+        public var question = Outcome.untried
+    }
+
     private struct Remembered {
         var record: SignedRecord
         var asked: ContinuousClock.Instant
@@ -59,6 +79,7 @@ public final class DirectoryClient: Sendable {
     private let ticker: any Ticker
     private let exchange: RecordExchange
     private let memory = Mutex<[DeviceID: Remembered]>([:])
+    private let outcomes: Mutex<[Standing]>
 
     /// Makes a client of some directories.
     ///
@@ -70,6 +91,7 @@ public final class DirectoryClient: Sendable {
     /// Makes a client that lives by another clock.
     package init(_ directories: [DirectoryAddress], options: Options, ticker: any Ticker) throws(KithError) {
         self.directories = directories
+        outcomes = Mutex(directories.map { Standing(directory: $0) })
         self.options = options
         self.ticker = ticker
         var tls = TLSConfiguration.makeClientConfiguration()
@@ -85,13 +107,32 @@ public final class DirectoryClient: Sendable {
         }
     }
 
+    /// What became of the last publication in each directory, and of the last question to it.
+    public var standings: [Standing] { outcomes.withLock { $0 } }
+
+    private func note(
+        _ failure: KithError?, of kind: WritableKeyPath<Standing, Standing.Outcome>, at directory: DirectoryAddress
+    ) {
+        // One that was overtaken by another directory, or given up, says nothing.
+        guard failure?.code != .cancelled else { return }
+        outcomes.withLock { outcomes in
+            guard let index = outcomes.firstIndex(where: { $0.directory == directory }) else { return }
+            outcomes[index][keyPath: kind] = failure.map { .failed($0.message) } ?? .worked
+        }
+    }
+
     // MARK: - Publishing
 
     /// Tells every directory this device's record, and returns once each has answered or is not waited for.
     public func publish(_ record: SignedRecord) async -> Publication {
         await withTaskGroup(of: (DirectoryAddress, Result<UInt64?, KithError>).self) { group in
             for directory in directories {
-                group.addTask { (directory, await self.publish(record, to: directory)) }
+                group.addTask {
+                    let result = await self.publish(record, to: directory)
+                    let failure: KithError? = if case .failure(let error) = result { error } else { nil }
+                    self.note(failure, of: \.publication, at: directory)
+                    return (directory, result)
+                }
             }
             var publication = Publication()
             for await (directory, result) in group {
@@ -160,8 +201,11 @@ public final class DirectoryClient: Sendable {
             for directory in directories {
                 group.addTask {
                     do throws(KithError) {
-                        return .answer(try await self.ask(directory, device))
+                        let answer = try await self.ask(directory, device)
+                        self.note(nil, of: \.question, at: directory)
+                        return .answer(answer)
                     } catch {
+                        self.note(error, of: \.question, at: directory)
                         return .failure(error)
                     }
                 }

@@ -68,8 +68,11 @@ import Testing
         let record = try record("a.example", at: 7)
         try await withServer(in: folder.path) { server, address in
             let client = try DirectoryClient([address])
+            #expect(client.standings == [DirectoryClient.Standing(directory: address)])
             #expect(try await client.resolve(key.id) == nil)
+            #expect(client.standings.map(\.question) == [.worked] && client.standings[0].publication == .untried)
             #expect(await client.publish(record).kept == [address])
+            #expect(client.standings.map(\.publication) == [.worked])
             #expect(server.recordCount == 1)
         }
         try await withServer(in: folder.path) { _, address in
