@@ -24,6 +24,8 @@ package struct NetworkReporter: Sendable {
 
     /// How long no answer means that UDP is blocked.
     package static let patience = Duration.seconds(1)
+    /// How long no answer means that a server is gone that has answered before: a packet or two may be lost.
+    package static let doubt = Duration.seconds(3)
     /// The most answers kept of a family.
     package static let maxObservations = 16
     /// The widest step of a NAT that counts.
@@ -38,6 +40,9 @@ package struct NetworkReporter: Sendable {
     private var newPorts: [(order: UInt64, port: UInt16)] = []
     private var firstAsked4: ContinuousClock.Instant?
     private var firstAsked6: ContinuousClock.Instant?
+    /// The servers that have not answered since they were asked, and the first and the last time they were.
+    private var unanswered: [NetworkAddress: (first: ContinuousClock.Instant, last: ContinuousClock.Instant)] = [:]
+    private static let maxUnanswered = 64
     private var questions: UInt64 = 0
     private var orders: [NetworkAddress: UInt64] = [:]
     private var filtering: [FilteringTest: Bool] = [:]
@@ -52,12 +57,18 @@ package struct NetworkReporter: Sendable {
     /// Notes that a server is asked now, from the socket that QUIC uses; by a NAT64, one of IPv4 is.
     package mutating func asked(_ server: NetworkAddress, byNAT64: Bool = false, at now: ContinuousClock.Instant) {
         questions += 1
+        if let first = unanswered[server]?.first {
+            unanswered[server] = (first, now)
+        } else if unanswered.count < Self.maxUnanswered {
+            unanswered[server] = (now, now)
+        }
         if orders.count < 64 || orders[server] != nil { orders[server] = orders[server] ?? questions }
         if server.isIPv6, !byNAT64 { firstAsked6 = firstAsked6 ?? now } else { firstAsked4 = firstAsked4 ?? now }
     }
 
     /// Notes what a server that was asked has answered.
     package mutating func answered(_ server: NetworkAddress, mapped: NetworkAddress) {
+        unanswered[server] = nil
         let observation = Observation(server: server, mapped: mapped, order: orders[server] ?? questions)
         func keep(in list: inout [Observation]) {
             list.removeAll { $0.server == server }
@@ -120,7 +131,18 @@ package struct NetworkReporter: Sendable {
 
     /// The time at which silence begins to mean something; `nil` when it does already, or nothing was asked.
     package func nextDeadline(after now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
-        [firstAsked4, firstAsked6].compactMap { $0.map { $0 + Self.patience } }.filter { $0 > now }.min()
+        let silence = [firstAsked4, firstAsked6].compactMap { $0.map { $0 + Self.patience } }
+        let doubts = unanswered.flatMap { [$1.first + patience(with: $0), $1.last + patience(with: $0)] }
+        return (silence + doubts).filter { $0 > now }.min()
+    }
+
+    private func patience(with server: NetworkAddress) -> Duration {
+        (observations4 + observations6).contains { $0.server == server } ? Self.doubt : Self.patience
+    }
+
+    /// True while a server that was asked a moment ago may yet answer.
+    package func awaitsAnswers(at now: ContinuousClock.Instant) -> Bool {
+        unanswered.contains { now - $1.last < patience(with: $0) }
     }
 
     private mutating func keepNew(_ port: UInt16, at order: UInt64) {
@@ -134,7 +156,11 @@ package struct NetworkReporter: Sendable {
     }
 
     private func udp(at now: ContinuousClock.Instant) -> NetworkReport.UDP {
-        guard observations4.isEmpty, observations6.isEmpty else { return .works }
+        // One that no longer answers says nothing of now.
+        let isHeard = (observations4 + observations6).contains { observation in
+            unanswered[observation.server].map { now - $0.first < Self.doubt } ?? true
+        }
+        if isHeard { return .works }
         let asked = [firstAsked4, firstAsked6].compactMap(\.self)
         guard !asked.isEmpty, asked.allSatisfy({ isSilent(since: $0, at: now) }) else { return .unknown }
         return .blocked

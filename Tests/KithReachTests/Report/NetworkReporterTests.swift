@@ -80,6 +80,24 @@ import Testing
         #expect(reporter.report(at: deadline).udp == .works)
     }
 
+    @Test func `a server that no longer answers does not show that UDP works`() {
+        var reporter = reporter([(first, 1), (second, 1)])
+        let later = start + .seconds(100)
+        #expect(reporter.report(at: later).udp == .works && !reporter.awaitsAnswers(at: later))
+        reporter.asked(first, at: later)
+        reporter.asked(second, at: later)
+        #expect(reporter.awaitsAnswers(at: later) && reporter.nextDeadline(after: later) == later + .seconds(3))
+        #expect(reporter.report(at: later + .seconds(2)).udp == .works)
+        #expect(reporter.report(at: later + .seconds(3)).udp == .blocked)
+        #expect(!reporter.awaitsAnswers(at: later + .seconds(3)))
+        // It is asked again and again, and the silence is none of a moment.
+        reporter.asked(first, at: later + .seconds(5))
+        #expect(reporter.report(at: later + .seconds(5)).udp == .blocked)
+        #expect(reporter.awaitsAnswers(at: later + .seconds(5)))
+        reporter.answered(first, mapped: outside.with(port: 1))
+        #expect(reporter.report(at: later + .seconds(5)).udp == .works)
+    }
+
     @Test func `IPv6 works beside an IPv4 that is silent`() throws {
         let server = NetworkAddress(ipv6: 0x2001_0DB8 << 32, 1, port: 3_478)
         let mapped = NetworkAddress(ipv6: 0x2001_0DB8 << 32 | 7, 9, port: 4_433)
