@@ -1,5 +1,10 @@
 import Foundation
+import KithAPI
+import KithIdentity
+import KithTesting
 import Testing
+
+@testable import KithCommand
 
 @Suite(.timeLimit(.minutes(4))) struct DevicesTests {
     private struct Info: Decodable {
@@ -86,6 +91,40 @@ import Testing
                 try await phone.expect("ping", "laptop", "-c", "1")
             }
         }
+    }
+
+    @Test func `a device that no longer answers is not said to be online`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone)
+            #expect(try await only(phone).isOnline)
+            let pid = try await laptop.daemonPID()
+            kill(pid, SIGSTOP)
+            defer { kill(pid, SIGCONT) }
+            let text = try await phone.expect("devices")
+            #expect(text.contains("  offline, last heard ") && !text.contains("online"), "\(text)")
+            #expect(try await only(phone).failure?.contains("not done in time") == false)
+            // What is not asked says nothing for half a minute.
+            try await eventually { try await !only(phone, "--cached").isOnline }
+            kill(pid, SIGCONT)
+            try await eventually { try await only(phone).isOnline }
+        }
+    }
+
+    @Test func `a table shows the silence of a device, and the host of its relay alone`() throws {
+        let key = DeviceKey().id
+        func lines(_ path: String?, quiet: Double?, isOnline: Bool = true) -> String {
+            var info = Devices.Info(
+                name: "laptop", id: key, isOnline: isOnline, path: path, roundTripMilliseconds: nil, grants: [],
+                addresses: [], pairedAt: 0, lastSeen: nil)
+            info.quietSeconds = quiet
+            return DeviceText.lines([info]).split(separator: "\n").last.map { "\($0)" } ?? ""
+        }
+        #expect(lines("192.0.2.1:4433", quiet: 3).contains("  online  direct 192.0.2.1:4433  "))
+        #expect(lines("https://relay.example#\(key)+ca", quiet: nil).contains("  online  relay relay.example  "))
+        #expect(lines("http://relay.example:3340#\(key)", quiet: 20).contains("  relay relay.example:3340  "))
+        #expect(lines("http://[2001:db8::1]:3340", quiet: 20).contains("  relay [2001:db8::1]:3340  "))
+        #expect(lines(nil, quiet: 20).contains("  last heard 20 s ago  "))
+        #expect(lines(nil, quiet: 40, isOnline: false).contains("  offline, last heard 40 s ago  "))
     }
 
     @Test func `a device that has forgotten this one is told from one that is offline`() async throws {

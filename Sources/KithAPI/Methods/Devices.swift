@@ -9,8 +9,10 @@ public enum Devices {
         public var name: String
         /// Its key.
         public var id: DeviceID
-        /// True while a connection to it stands.
+        /// True while a connection to it stands on which it was heard within half a minute, and while it answers.
         public var isOnline: Bool
+        /// The seconds since it was last heard on the connection that stands; `nil` without one.
+        public var quietSeconds: Double?
         /// The other end's address on that connection, or the URL of the relay it goes through; `nil` while there is
         /// none.
         public var path: String?

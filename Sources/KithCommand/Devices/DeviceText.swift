@@ -4,6 +4,7 @@ import Kith
 import KithAPI
 import KithIdentity
 import KithWire
+internal import KithReach
 
 /// Says what a person should know of grants.
 func noteWarnings(_ warnings: [String]?) {
@@ -30,16 +31,27 @@ struct DeviceText {
             return "cut off: certificate over"
         }
         let certified = device.certifiedUntil == nil ? "" : ", certified"
-        if device.isOnline { return "online" + certified }
+        let heard = device.quietSeconds.map { "last heard \(Self.seconds($0)) ago" }
+        // A connection gives a sign of life each ten seconds.
+        let isQuiet = device.quietSeconds.map { $0 > 15 } ?? false
+        if device.isOnline { return (isQuiet ? heard ?? "online" : "online") + certified }
         let lan = device.localAddresses == nil ? "" : ", lan"
+        if let heard { return "offline, \(heard)\(certified)\(lan)" }
         return (device.lastSeen.map { "offline, \(Self.ago($0))" } ?? "offline, never seen") + certified + lan
     }
 
-    /// The way to it while it is online, and the round trip.
-    private var path: String {
+    /// The way to it while it is online, and the round trip; a relay's whole URL, or its host alone.
+    private func path(withKey: Bool) -> String {
         guard device.isOnline, let path = device.path else { return "" }
-        return [pathKind, printable(path), carrier.map { "by \($0)" }, roundTrip.map { "(\($0))" }]
+        let place = withKey ? path : Self.host(of: path)
+        return [pathKind, printable(place), carrier.map { "by \($0)" }, roundTrip.map { "(\($0))" }]
             .compactMap(\.self).joined(separator: " ")
+    }
+
+    /// The host of a relay's URL, and its port where that is not the usual one; an address as it is.
+    private static func host(of path: String) -> String {
+        guard let relay = RelayAddress(path) else { return path }
+        return String(relay.withoutKey.description.split(separator: "/").last ?? "")
     }
 
     /// The same without its address.
@@ -86,6 +98,8 @@ struct DeviceText {
         return words == "now" ? "just now" : words
     }
 
+    private static func seconds(_ value: Double) -> String { "\(Int(min(max(value, 0), 1e6).rounded())) s" }
+
     private static func milliseconds(_ value: Double) -> String {
         let hundredths = Int((min(max(value, 0), 1e9) * 100).rounded())
         let fraction = String(hundredths % 100)
@@ -121,7 +135,7 @@ struct DeviceText {
             devices.map { device in
                 let text = DeviceText(device)
                 let grants = [text.grantsHere, text.grantsThere].map { $0.joined(separator: ", ") }
-                return [text.name, device.id.short, text.state + text.otherProgram, text.path] + grants
+                return [text.name, device.id.short, text.state + text.otherProgram, text.path(withKey: false)] + grants
             })
     }
 
@@ -137,11 +151,12 @@ struct DeviceText {
     }
 
     private var paragraph: String {
-        """
-        \(styled(name, .bold))  \(device.id.short)  \(state)\(path.isEmpty ? "" : ", \(path)")\(program.map { ", \($0)" } ?? "")
-            may do here: \(grantsHere.joined(separator: " "))
-            you may there: \(grantsThere.joined(separator: " "))
-        """
+        let path = path(withKey: false)
+        return """
+            \(styled(name, .bold))  \(device.id.short)  \(state)\(path.isEmpty ? "" : ", \(path)")\(program.map { ", \($0)" } ?? "")
+                may do here: \(grantsHere.joined(separator: " "))
+                you may there: \(grantsThere.joined(separator: " "))
+            """
     }
 
     /// Everything there is to say of it.
@@ -152,6 +167,7 @@ struct DeviceText {
         ]
         if let program { lines.insert(("version", program), at: 2) }
         for other in otherPaths.reversed() { lines.insert(("held ready", other), at: 2) }
+        let path = path(withKey: true)
         if !path.isEmpty { lines.insert(("path", path), at: 2) }
         if let failure = device.failure { lines.insert(("reason", printable(failure)), at: 2) }
         for (index, address) in (device.localAddresses ?? []).enumerated() {

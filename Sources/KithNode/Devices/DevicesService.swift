@@ -41,7 +41,9 @@ public struct DevicesService: Service {
         for device in try devices() {
             var info = await info(device)
             info.looksLike = lookalikes[device.id].map { $0.map(Self.words).sorted() }
-            if !info.isOnline { info.failure = failures[device.id] }
+            if let failure = failures[device.id], !info.isOnline || info.isSilent {
+                (info.isOnline, info.failure) = (false, failure)
+            }
             infos.append(info)
         }
         return infos
@@ -168,14 +170,21 @@ public struct DevicesService: Service {
 }
 
 extension Devices.Info {
+    /// The silence after which a device is taken for gone: three of the signs of life that connections exchange.
+    private static let longestQuiet = Duration.seconds(30)
+
+    /// Indicates whether a device that was just asked has not been heard since.
+    fileprivate var isSilent: Bool { quietSeconds.map { $0 > 1.5 } ?? true }
+
     /// Describes a stored device as it is now.
     init(_ device: PairedDevice, node: Node) async {
         let link = await node.link(to: device.id)
         self.init(
-            name: device.name, id: device.id, isOnline: link != nil,
+            name: device.name, id: device.id, isOnline: link.map { $0.quiet < Self.longestQuiet } ?? false,
             path: link.map { $0.relay ?? $0.address?.description ?? "relay" },
             roundTripMilliseconds: link.map { $0.roundTrip / .milliseconds(1) }, grants: device.grants,
             addresses: device.addresses, pairedAt: device.pairedAt, lastSeen: device.lastSeen)
+        quietSeconds = link.map { $0.quiet / .seconds(1) }
         paths = link?.paths
         relayCarrier = link?.relayCarrier
         let heard = node.hints.discovery?.addresses(of: device.id) ?? []
