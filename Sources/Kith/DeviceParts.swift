@@ -155,6 +155,8 @@ struct DeviceParts: Sendable {
                             + (discovered?.problem.map { ["Devices on this network may not be found: \($0)"] } ?? []))
                     let relays = reach.announcedRelays.map(\.description)
                     if !relays.isEmpty { status.relays = relays }
+                    let directories = reach.status.directories
+                    if !directories.isEmpty { status.directories = directories.map { Reach.Network.Directory($0) } }
                     if let discovered {
                         status.discovery = ThisDevice.Status.Discovery(
                             group: discovered.group, interfaces: discovered.interfaces,

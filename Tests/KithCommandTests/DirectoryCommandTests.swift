@@ -103,6 +103,25 @@ import Testing
         }
     }
 
+    @Test func `it takes a port alone, and a device that uses it says so`() async throws {
+        let (machine, laptop) = (try Machine("directory"), try Machine("laptop"))
+        let running = try machine.start(["directory", "--data", machine.data, "--listen", "0", "--json"])
+        try await eventually { running.soFar.contains("}") || !running.process.isRunning }
+        let started = try JSONDecoder().decode(Started.self, from: Data(running.soFar.utf8))
+        let up = try await laptop.kith([
+            "up", "--detach", "--no-invite", "--no-discovery", "--no-port-mapping", "--directory", started.directory,
+        ])
+        #expect(up.status == 0 && up.output.contains("  directory  \(started.directory)\n"), "\(up)")
+        #expect(
+            try await laptop.expect("status").contains(
+                "  directory  \(started.directory)  nothing published yet, nothing asked yet\n"))
+        #expect(try await laptop.expect("doctor", "--network").contains("directory \(started.directory): "))
+        running.process.terminate()
+        #expect(try await running.outcome(seconds: 30).status == 0)
+        await laptop.remove()
+        await machine.remove()
+    }
+
     @Test func `what cannot be is said before anything is begun`() async throws {
         let machine = try Machine("directory")
         for (arguments, reason) in [

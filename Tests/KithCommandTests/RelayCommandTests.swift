@@ -72,6 +72,9 @@ import Testing
                 try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", url)
                 try await eventually { try await network(laptop).contains("does not let this device in") }
                 #expect(try await network(laptop).contains("--relay-token"))
+                let problem = try await laptop.kith(["doctor", "--network"])
+                #expect(
+                    problem.status == 1 && problem.output.contains("\nNot well: It does not let this"), "\(problem)")
                 try await laptop.expect("down")
                 try write("open-sesame\n", to: laptop.path("token"))
                 try await laptop.up(
@@ -254,6 +257,11 @@ import Testing
                     try await eventually { try await network(machine).contains("relay \(url): Connected") }
                 }
                 try await eventually { try await phone.kith(["ping", "laptop", "--count", "1"]).status == 0 }
+                let keeps = "directory \(directory): It keeps this device's record."
+                try await eventually { try await network(phone).contains("\(keeps) It answered the last question.") }
+                #expect(
+                    try await phone.expect("status").contains(
+                        "  directory  \(directory)  keeps this device's record, answered the last question\n"))
                 // The name of its record is there to be read.
                 struct Status: Decodable { var zBase32: String }
                 let status = try await laptop.expect("status", "--json")

@@ -222,6 +222,8 @@ public enum ThisDevice {
             public var discovery: Discovery?
             /// The URLs of the relays at which it is to be found, the one it is connected to first; `nil` for none.
             public var relays: [String]?
+            /// The directories that know where devices are; `nil` for none.
+            public var directories: [Reach.Network.Directory]?
 
             /// Makes a status.
             public init(

@@ -28,6 +28,23 @@ extension Reach {
             }
         }
 
+        /// A directory, and what became of the last exchanges with it.
+        public struct Directory: Codable, Hashable, Sendable {
+            /// Its URL.
+            public var url: String
+            /// The last publication of this device's record: `worked`, `failed` or `untried`.
+            public var publication: String
+            /// The last question for another device's record: `worked`, `failed` or `untried`.
+            public var question: String
+            /// The reason of what failed.
+            public var reason: String?
+
+            /// Describes a directory.
+            public init(url: String, publication: String, question: String) {
+                (self.url, self.publication, self.question) = (url, publication, question)
+            }
+        }
+
         /// The way UDP goes: `works`, `blocked` or `unknown`.
         public var udp = "unknown"
         /// The IPv4 address and port that servers see; `nil` while none has answered.
@@ -49,6 +66,8 @@ extension Reach {
         public var captivePortal: String?
         /// The relays it uses.
         public var relays: [Relay] = []
+        /// The directories it uses; `nil` for none.
+        public var directories: [Directory]?
         /// True when this device saves its battery.
         public var savesPower = false
 

@@ -17,7 +17,7 @@ struct DoctorCommand: AsyncParsableCommand {
               kith doctor --network     its relays, the NAT in front of it, the router
               kith subscribe '$registry/network/>'    the same, as it changes
 
-            Nothing that runs is disturbed, and nothing is asked of anybody but the device itself.
+            Nothing that runs is disturbed. Nobody is asked but that device, and this one's relays, from where they see it.
             Exit status: 0 when nothing is wrong, warnings aside; 1 otherwise.
             """))
 

@@ -34,6 +34,7 @@ struct StatusCommand: AsyncParsableCommand {
         var pid: Int32?
         var problems: [String]?
         var relays: [String]?
+        var directories: [Reach.Network.Directory]?
         /// The paired devices that are connected.
         var connected: [Connected]?
         /// What other programs serve here.
@@ -47,7 +48,7 @@ struct StatusCommand: AsyncParsableCommand {
             // answered is of use to nobody.
             guard isUp else { return }
             (addresses, ticket, pid, problems) = (status.addresses, status.ticket, status.pid, status.problems)
-            relays = status.relays
+            (relays, directories) = (status.relays, status.directories)
             self.connected = connected
             if !programs.isEmpty { self.programs = programs }
         }
@@ -86,6 +87,9 @@ struct StatusCommand: AsyncParsableCommand {
         for (index, relay) in (status.relays ?? []).enumerated() {
             printLine("  \(index == 0 ? "relays    " : "          ") \(printable(relay))")
         }
+        for (index, directory) in (status.directories ?? []).enumerated() {
+            printLine("  \(index == 0 ? "directory " : "          ") \(directory.words)")
+        }
         printLine("  devices    \(status.devices)")
         for (index, device) in connected.enumerated() {
             let version = device.version.map { "  Kith \(printable($0))" } ?? ""
@@ -98,5 +102,24 @@ struct StatusCommand: AsyncParsableCommand {
         }
         for problem in status.problems ?? [] { printLine("  \(styled("problem", .red))    \(printable(problem))") }
         waiting.show()
+    }
+}
+
+extension Reach.Network.Directory {
+    /// Its URL, and what became of the last exchanges with it.
+    var words: String {
+        let published =
+            switch publication {
+            case "worked": "keeps this device's record"
+            case "failed": "does not keep this device's record"
+            default: "nothing published yet"
+            }
+        let answered =
+            switch question {
+            case "worked": "answered the last question"
+            case "failed": "did not answer the last question"
+            default: "nothing asked yet"
+            }
+        return "\(printable(url))  \(published), \(answered)" + (reason.map { ": \(printable($0))" } ?? "")
     }
 }

@@ -382,6 +382,10 @@ struct UpCommand: AsyncParsableCommand {
         for (index, relay) in relays.enumerated() {
             printLine("  \(index == 0 ? "relays    " : "          ") \(printable(relay))")
         }
+        let directories = (status.directories ?? []).prefix(2)
+        for (index, directory) in directories.enumerated() {
+            printLine("  \(index == 0 ? "directory " : "          ") \(printable(directory.url))")
+        }
         printLine("  data       \(globals.directory)")
         let waiting = try await PendingRequests(client)
         waiting.show()
@@ -389,7 +393,7 @@ struct UpCommand: AsyncParsableCommand {
             show(
                 invitation,
                 below: 3 + shown.count + (hidden > 0 ? 1 : 0) + (status.discovery == nil ? 0 : 1) + relays.count
-                    + waiting.count)
+                    + directories.count + waiting.count)
         }
     }
 

@@ -60,7 +60,8 @@ extension DeviceReach {
             number: number, key: key, options: settings, endpoint: endpoint,
             on: MultiThreadedEventLoopGroup.singleton.next(),
             note: { feed.yield(.relay(address, link: number, $0)) })
-        let relay = Relay(link: link)
+        var relay = Relay(link: link)
+        relay.lostAt = now
         relays[address] = relay
         link.client.connect()
         return relay
@@ -109,6 +110,7 @@ extension DeviceReach {
         guard let relay = relays[address], relay.link.number == number else { return }
         let wasConnected = if case .connected = relay.state { true } else { false }
         relays[address]?.state = state
+        relays[address]?.noteFailure(in: state, at: now)
         switch state {
         case .connected(let roundTrip):
             if !wasConnected {

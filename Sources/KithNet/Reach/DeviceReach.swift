@@ -58,6 +58,13 @@ package actor DeviceReach {
         package var isOwn: Bool
         /// The way to it: a proxy's, or none but the network's.
         package var route = ProxySettings.Route.direct
+        /// The reason of the last attempt that failed since it was connected; `nil` for none.
+        package var failure: String?
+        /// The time since when it is not connected.
+        package var lostAt: ContinuousClock.Instant?
+
+        /// Indicates whether it is not known to be the relay of the key in its URL: plain TCP proves no key.
+        package var isUnproven: Bool { carrier == .tcp && !address.isSecure && address.key != nil }
     }
 
     /// The ways to reach this device now.
@@ -70,6 +77,10 @@ package actor DeviceReach {
         package var relays: [RelayInUse] = []
         /// The network, as servers outside see it.
         package var report = NetworkReport()
+        /// The only server there is to ask, when it does not answer by UDP: whether UDP is blocked cannot be told.
+        package var silentServer: String?
+        /// What became of the last publication in each directory, and of the last question to it.
+        package var directories: [DirectoryClient.Standing] = []
         /// The port that a router maps to this device's.
         package var mapping: PortMapping?
         /// The opening for IPv6 in a router's firewall.
@@ -139,12 +150,25 @@ package actor DeviceReach {
         var state = RelayClient.State.idle
         /// Indicates whether it has ever let this device in.
         var wasLetIn = false
+        /// The reason of the last attempt that failed since it was connected.
+        var failure: String?
+        /// The time since when it is not connected.
+        var lostAt: ContinuousClock.Instant?
         /// Indicates whether this device is to be found there.
         var isAttached = false
         /// The time since when nothing needs it.
         var unneeded: ContinuousClock.Instant?
         /// The end of the attempt to open it, while somebody waits for that: the link's number, or nil.
         var opening: Promise<UInt32?>?
+
+        /// Notes why it is not connected, and since when.
+        mutating func noteFailure(in state: RelayClient.State, at now: ContinuousClock.Instant) {
+            switch state {
+            case .connected: (failure, lostAt) = (nil, nil)
+            case .waiting(let reason), .denied(let reason): (failure, lostAt) = (reason, lostAt ?? now)
+            case .captive, .idle, .connecting, .restarting, .closed: lostAt = lostAt ?? now
+            }
+        }
 
         /// Indicates whether it has not failed, or is likely to be back.
         var isPromising: Bool {
@@ -232,6 +256,8 @@ package actor DeviceReach {
     /// The servers that did not answer over QUIC, and the time they did not.
     var unanswered: [NetworkAddress: ContinuousClock.Instant] = [:]
     var nextMapping: NextMapping?
+    /// Fulfilled when the servers that were asked have answered, or are not waited for.
+    var answers: [Promise<Void>] = []
     var reporter = NetworkReporter(localAddresses: [])
     var servers: [RelayAddress: [NetworkAddress]] = [:]
     var mapping: PortMapping?
@@ -259,7 +285,23 @@ package actor DeviceReach {
     }
 
     /// The ways to reach this device now.
-    package nonisolated var status: Status { snapshot.withLock { $0 } }
+    package nonisolated var status: Status {
+        var status = snapshot.withLock { $0 }
+        status.directories = options.directories?.standings ?? []
+        return status
+    }
+
+    /// Asks the servers from where they see this device, and waits for their answers, for ``NetworkReporter/patience`` at
+    /// most: from then on the status says how UDP goes now.
+    package func askAgain() async {
+        guard phase == .running else { return }
+        nextQuestions = .now
+        act()
+        guard reporter.awaitsAnswers(at: .now) else { return }
+        let answered = Promise<Void>()
+        answers.append(answered)
+        await answered.value()
+    }
 
     /// Calls `handler` with each status that differs from the one before; it must not wait.
     package nonisolated func onStatusChange(_ handler: @escaping @Sendable (Status) -> Void) {
@@ -418,6 +460,11 @@ package actor DeviceReach {
         act()
     }
 
+    private func takeAnswers() -> [Promise<Void>] {
+        defer { answers = [] }
+        return answers
+    }
+
     // MARK: - Running
 
     /// Ends ``run()``.
@@ -538,6 +585,7 @@ package actor DeviceReach {
         await endpoint.onOtherDatagram(nil)
         for address in Array(relays.keys) { await close(address) }
         publish(at: .now)
+        for answered in takeAnswers() { answered.fulfil(()) }
     }
 
     func handle(_ input: Input) {
@@ -605,6 +653,7 @@ package actor DeviceReach {
         askServers(at: now)
         followMapping(at: now)
         publish(at: now)
+        if !reporter.awaitsAnswers(at: now) { for answered in takeAnswers() { answered.fulfil(()) } }
         arm(at: now)
     }
 
@@ -626,6 +675,13 @@ package actor DeviceReach {
         var report = reporter.report(at: now)
         // Where a relay is reached by QUIC, UDP goes through, whether or not a server says from where.
         if relays.values.contains(where: { $0.link.client.carrier == .quic }) { report.udp = .works }
+        var silentServer: String?
+        if report.udp == .blocked, let only = servers.first(where: { !$0.value.isEmpty })?.key.host,
+            servers.allSatisfy({ $0.value.isEmpty || $0.key.host == only })
+        {
+            // It may be its own fault.
+            (report.udp, silentServer) = (.unknown, only)
+        }
         info.nat = report.nat
         if info != announced {
             endpoint.announce(info)
@@ -645,10 +701,12 @@ package actor DeviceReach {
                 RelayInUse(
                     address: $0, number: $1.link.number, state: $1.state, carrier: $1.link.client.carrier,
                     isOwn: mine.contains($0),
-                    route: options.hosted?.relay == $0 ? .direct : options.proxy?.route(to: $0) ?? .direct)
+                    route: options.hosted?.relay == $0 ? .direct : options.proxy?.route(to: $0) ?? .direct,
+                    failure: $1.failure, lostAt: $1.lostAt)
             }
             .sorted { $0.number < $1.number },
-            report: report, mapping: mapping, pinhole: pinhole, nat64: nat64.withLock { $0 },
+            report: report, silentServer: silentServer, mapping: mapping, pinhole: pinhole,
+            nat64: nat64.withLock { $0 },
             mappingFailure: mappingFailure, savesPower: options.times == .saving)
         let isNew = snapshot.withLock { snapshot in
             defer { snapshot = status }

@@ -1,6 +1,6 @@
-import KithAPI
+package import KithAPI
 import KithIdentity
-import KithNet
+package import KithNet
 import KithReach
 import KithWire
 
@@ -18,7 +18,7 @@ extension DeviceReach {
                 let time = roundTrip.map { " (\(Int(($0 / .milliseconds(1)).rounded())) ms)" } ?? ""
                 return Reach.Step(subject, .ok, "This device is connected to it, too\(time).")
             }
-            let step = status.step(of: relay)
+            let step = status.step(of: relay, isNeeded: false)
             return Reach.Step(subject, step.outcome, step.finding, remedy: step.remedy)
         }
     }
@@ -27,7 +27,7 @@ extension DeviceReach {
 extension DeviceReach.Status {
     /// What a person is told of how this device can be reached from elsewhere.
     var steps: [Reach.Step] {
-        var steps = relays.filter { $0.isOwn }.map { step(of: $0) }
+        var steps = relays.filter(\.isOwn).map { step(of: $0, isNeeded: !isAtRelay) }
         if steps.isEmpty {
             steps.append(
                 Reach.Step(
@@ -35,9 +35,12 @@ extension DeviceReach.Status {
                     "None: devices on other networks are reached where an address is public, or passed on by the router."
                 ))
         }
-        steps += proxies
-        let isBlocked = report.udp == .blocked
+        steps += proxies + directories.map(Self.step)
+        let isBlocked = report.udp == .blocked || silentServer != nil
         var sentences = report.udp == .unknown && !asksServers ? [] : report.sentences
+        if let silentServer, !sentences.isEmpty {
+            sentences[0] = "No answer from the server \(silentServer) by UDP; whether UDP is blocked cannot be told."
+        }
         if report.udp == .works, let outside = report.publicIPv4 ?? report.publicIPv6 {
             sentences.insert("Servers outside see this device at \(outside).", at: 1)
         }
@@ -78,6 +81,31 @@ extension DeviceReach.Status {
 
     /// Indicates whether a server is there that could be asked.
     private var asksServers: Bool { relays.contains { $0.isOwn } }
+
+    /// Indicates whether this device is connected to one of its relays.
+    var isAtRelay: Bool {
+        relays.contains { relay in
+            if case .connected = relay.state { relay.isOwn } else { false }
+        }
+    }
+
+    private static func step(of standing: DirectoryClient.Standing) -> Reach.Step {
+        let publication =
+            switch standing.publication {
+            case .untried: "This device's record has not been published yet, as it is at no relay."
+            case .worked: "It keeps this device's record."
+            case .failed(let reason): "This device's record was not published: \(reason)"
+            }
+        let question =
+            switch standing.question {
+            case .untried: "It has not been asked for another device yet."
+            case .worked: "It answered the last question."
+            case .failed(let reason): "It did not answer the last question: \(reason)"
+            }
+        return Reach.Step(
+            "directory \(standing.directory)", standing.hasFailed ? .warning : .ok, "\(publication) \(question)",
+            remedy: standing.hasFailed ? "See that it runs, and that its URL is right: kith up --directory URL" : nil)
+    }
 
     /// The same for programs.
     var facts: Reach.Network {
@@ -121,6 +149,7 @@ extension DeviceReach.Status {
             if case .through(let proxy) = relay.route { fact.proxy = "\(proxy)" }
             return fact
         }
+        facts.directories = directories.isEmpty ? nil : directories.map { Reach.Network.Directory($0) }
         facts.savesPower = savesPower
         return facts
     }
@@ -166,8 +195,16 @@ extension DeviceReach.Status {
     private static let proxyRemedy =
         "Set HTTPS_PROXY where this device is started, or kith up --proxy URL; with a password write http://NAME:PASSWORD@HOST:PORT to a file: --proxy @FILE; without a proxy: --proxy none"
 
-    fileprivate func step(of relay: DeviceReach.RelayInUse) -> Reach.Step {
+    /// The time within which a relay is to be connected.
+    private static let patience = Duration.seconds(15)
+
+    /// A relay, and the connection to it; one that fails is a failure of the device where it `isNeeded`.
+    fileprivate func step(of relay: DeviceReach.RelayInUse, isNeeded: Bool) -> Reach.Step {
         let subject = "relay \(relay.address)"
+        let trouble: Reach.Outcome = isNeeded ? .failure : .warning
+        let missing =
+            relay.route == .direct
+            ? "See that the relay runs, and that its URL is the one it prints, with its key." : Self.proxyRemedy
         switch relay.state {
         case .connected(let roundTrip):
             let role =
@@ -183,27 +220,65 @@ extension DeviceReach.Status {
                 case nil: ""
                 }
             var step = Reach.Step(subject, .ok, "Connected\(way)\(carrier)\(time); \(role).")
+            if relay.isUnproven {
+                step = Reach.Step(
+                    subject, .warning,
+                    "Connected\(way)\(carrier)\(time); \(role). It has not proven its key: plain http proves none.",
+                    remedy: "Let UDP through to port \(relay.address.port) there, or use a relay with https.")
+            }
             step.carrier = relay.carrier?.rawValue
             return step
         case .denied(let reason):
             return Reach.Step(
-                subject, .warning, "It does not let this device in: \(reason).",
+                subject, trouble, "It does not let this device in: \(reason).",
                 remedy:
                     "Ask whoever runs it, and write its token to a file: kith up --use-relay \(relay.address) --relay-token @FILE"
             )
         case .waiting(let reason):
             return Reach.Step(
-                subject, .warning, "Not connected: \(reason). It is tried again.",
-                remedy: relay.route == .direct
-                    ? "See that the relay runs, and that its address is right."
-                    : Self.proxyRemedy)
+                subject, trouble, "Not connected: \(reason). It is tried again.", remedy: missing)
         case .captive(let portal):
             return Reach.Step(
-                subject, .warning,
+                subject, trouble,
                 "Not connected. This network wants you to sign in first: open \(portal.url) in a browser.",
                 remedy: "Sign in there; this device connects by itself then.")
         case .restarting: return Reach.Step(subject, .ok, "It restarts; this device comes back to it.")
-        case .idle, .connecting, .closed: return Reach.Step(subject, .ok, "Not connected yet.")
+        case .idle, .connecting, .closed:
+            // Another attempt is under way: what the last one came to holds until then.
+            if let failure = relay.failure {
+                return Reach.Step(
+                    subject, trouble, "Not connected: \(failure). It is tried again.", remedy: missing)
+            }
+            guard let lostAt = relay.lostAt, .now - lostAt > Self.patience else {
+                return Reach.Step(subject, .ok, "Not connected yet.")
+            }
+            let seconds = (.now - lostAt).components.seconds
+            return Reach.Step(subject, trouble, "Not connected for \(seconds) s.", remedy: missing)
         }
+    }
+}
+
+extension DirectoryClient.Standing {
+    /// Indicates whether the last publication failed, or the last question.
+    var hasFailed: Bool {
+        if case .failed = publication { return true }
+        if case .failed = question { return true }
+        return false
+    }
+}
+
+extension Reach.Network.Directory {
+    /// Describes what became of the last publication, and of the last question.
+    package init(_ standing: DirectoryClient.Standing) {
+        func words(_ outcome: DirectoryClient.Standing.Outcome) -> (state: String, reason: String?) {
+            switch outcome {
+            case .untried: ("untried", nil)
+            case .worked: ("worked", nil)
+            case .failed(let reason): ("failed", reason)
+            }
+        }
+        let (publication, question) = (words(standing.publication), words(standing.question))
+        self.init(url: standing.directory.description, publication: publication.state, question: question.state)
+        reason = publication.reason ?? question.reason
     }
 }

@@ -57,7 +57,7 @@ public struct ReachService: Service {
                 let steps = try await pending.accept()
                 let report: @Sendable (Reach.Step) async throws -> Void = { try await steps.send($0) }
                 if input.network != true { try await examineHere(report) }
-                if listens || input.network == true { try await examineNetwork(report) }
+                if listens || input.network == true { try await examineNetwork(input, report) }
                 if let device = input.device { try await examine(device, context, report) }
                 try await steps.finish()
             },
@@ -82,10 +82,7 @@ public struct ReachService: Service {
                     "UDP port \(addresses[0].port), \(families)\(listens ? "" : "; for calls only, until `kith up`")."))
         }
         if others.isEmpty {
-            try await report(
-                Reach.Step(
-                    "addresses", .warning, "This device has no address but its own loopback: it is on no network.",
-                    remedy: "Connect it to a network; running connections go on by themselves."))
+            try await report(Self.noNetwork(.warning))
         } else {
             let isPublic = others.contains { !$0.isPrivate && !$0.isLinkLocal }
             let list = others.map(\.description).joined(separator: ", ")
@@ -107,14 +104,28 @@ public struct ReachService: Service {
         }
     }
 
-    private func examineNetwork(_ report: Report) async throws {
+    private func examineNetwork(_ input: Reach.Examine.Input, _ report: Report) async throws {
+        if listens { await node.dialer?.reach?.askAgain() }
         guard listens, let status = node.dialer?.reachStatus else {
             return try await report(
                 Reach.Step(
                     "network", .warning, "This device does not run, so nobody can reach it.",
                     remedy: "Start it: kith up"))
         }
-        for step in status.steps { try await report(step) }
+        if input.network == true, !status.isAtRelay, addresses().allSatisfy(\.isLoopback) {
+            try await report(Self.noNetwork(.failure))
+        }
+        for var step in status.steps {
+            // The other device may well be reached without a relay of this one.
+            if input.device != nil, step.outcome == .failure { step.outcome = .warning }
+            try await report(step)
+        }
+    }
+
+    private static func noNetwork(_ outcome: Reach.Outcome) -> Reach.Step {
+        Reach.Step(
+            "addresses", outcome, "This device has no address but its own loopback: it is on no network.",
+            remedy: "Connect it to a network; running connections go on by themselves.")
     }
 
     private func examineDiscovery(_ report: Report) async throws {

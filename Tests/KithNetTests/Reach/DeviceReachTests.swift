@@ -463,6 +463,18 @@ import Testing
         }
     }
 
+    @Test func `one server that is silent does not show that UDP is blocked`() async throws {
+        let host = NetworkAddress(ipv4: (127, 79, .random(in: 1...250), .random(in: 1...250)), port: 0)
+        try await withRelay({ $0.address = host }) { _, relay in
+            try await withMember(at: [relay]) { member in
+                try await eventually { member.reach.status.silentServer == relay.host }
+                await member.reach.askAgain()
+                #expect(member.reach.status.report.udp == .unknown)
+                #expect(member.reach.status.silentServer == relay.host)
+            }
+        }
+    }
+
     @Test func `a relay that does not answer STUN is asked over QUIC`() async throws {
         let host = NetworkAddress(ipv4: (127, 78, .random(in: 1...250), .random(in: 1...250)), port: 0)
         try await withRelay({
