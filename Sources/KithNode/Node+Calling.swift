@@ -300,6 +300,9 @@ extension Node {
             return try await dialer.dial(target.id, at: addresses, isEarly: isEarly, timeout: timeout)
         } catch  where !isReachable {
             throw Self.offline
+        } catch let error as KithError where error.cause is UnmetPreference {
+            let unmet = error.cause as? UnmetPreference
+            throw KithError(error.code, unmet?.message(for: target.name) ?? error.message, cause: error.cause)
         } catch let error as KithError where error.code == .timedOut {
             throw unanswered(target, since: start, error)
         } catch  where Self.isPortClosed(error) {

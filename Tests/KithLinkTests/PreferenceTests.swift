@@ -112,7 +112,7 @@ struct PreferenceTests {
 
             try await lab.change("drop 2 udp")
             try await eventually(within: .seconds(120)) {
-                try phone.fails("ping", "laptop", "--count", "1").contains("direct is preferred")
+                try phone.fails("ping", "laptop", "--count", "1").contains("Only a relay leads to laptop")
             }
             try phone.kith("path", "laptop", "auto")
             try await eventually(within: .seconds(60)) {

@@ -86,7 +86,7 @@ extension DeviceReach {
                     to: peer, at: addresses, isEarly: isEarly && preference == .auto, until: deadline)
             } catch {
                 guard preference == .local, error.code == .unreachable || error.code == .timedOut else { throw error }
-                throw preference.failure
+                throw unmet(preference, for: peer)
             }
             if preference == .auto { return connection }
             if try await settles(connection, with: peer, by: preference, until: deadline) { return connection }
@@ -106,9 +106,11 @@ extension DeviceReach {
             }
             guard let path = await connection.statistics().paths.first(where: \.isActive) else { break }
             if preference.permits(path) { return true }
-            guard deadline > .now, await Self.wait(for: change, until: deadline) else { throw preference.failure }
+            guard deadline > .now, await Self.wait(for: change, until: deadline) else {
+                throw unmet(preference, for: peer)
+            }
         }
-        guard deadline > .now else { throw preference.failure }
+        guard deadline > .now else { throw unmet(preference, for: peer) }
         return false
     }
 
@@ -288,10 +290,10 @@ extension DeviceReach {
 
     nonisolated func noWay(to peer: DeviceID, until deadline: ContinuousClock.Instant) -> KithError {
         let preference = preference(for: peer)
-        if preference == .local { return preference.failure }
+        if preference == .local { return unmet(preference, for: peer) }
         let relays = relays(of: peer)
         guard !relays.isEmpty else {
-            if preference == .relay { return preference.failure }
+            if preference == .relay { return unmet(preference, for: peer) }
             return KithError(.unreachable, "No address of the device is known, and no relay to reach it through.")
         }
         let names = relays.map(\.description).joined(separator: ", ")
@@ -311,26 +313,36 @@ extension ReachPreference {
         case .local: path.remoteAddress?.isOfLocalNetwork == true
         }
     }
+}
 
-    /// The reason why a device is not reached this way.
-    var failure: KithError {
-        switch self {
-        case .auto: KithError(.unreachable, "The device cannot be reached.")
+extension DeviceReach {
+    /// The error of a device that is not reached the way it is to be.
+    private nonisolated func unmet(_ preference: ReachPreference, for peer: DeviceID) -> KithError {
+        let isHeld = preferences.withLock { $0.isHeld(for: peer) }
+        let cause = UnmetPreference(preference: preference, isHeld: isHeld)
+        return KithError(.unreachable, cause.message(for: "the device"), cause: cause)
+    }
+}
+
+/// A way by which a device is to be reached, and is not.
+package struct UnmetPreference: Error {
+    let preference: ReachPreference
+    /// Indicates whether it was asked for by one command, and is not kept.
+    let isHeld: Bool
+
+    /// The reason, and what helps, for a device of that name.
+    package func message(for name: String) -> String {
+        let command = name == "the device" ? "kith path" : "kith path \(name) auto"
+        func otherwise(_ way: String) -> String {
+            isHeld ? "without --path \(preference) it is reached \(way)" : "`\(command)` lets it be reached \(way)"
+        }
+        return switch preference {
+        case .auto: "\(name) cannot be reached."
         case .direct:
-            KithError(
-                .unreachable,
-                "Only a relay leads to the device now, and direct is preferred for it. kith doctor --network says what is in the way; kith path DEVICE auto lets it go through the relay."
-            )
-        case .relay:
-            KithError(
-                .unreachable,
-                "No relay leads to the device, and only a relay is preferred for it. kith path DEVICE auto lets it be reached directly."
-            )
+            "Only a relay leads to \(name) now, and it is to be reached directly only. `kith doctor --network` says what is in the way; \(otherwise("through the relay"))."
+        case .relay: "No relay leads to \(name), and it is to be reached through one only; \(otherwise("directly"))."
         case .local:
-            KithError(
-                .unreachable,
-                "The device is not on this network, and only that is preferred for it. kith path DEVICE auto lets it be reached elsewhere."
-            )
+            "\(name) is not on this network, and it is to be reached here only; \(otherwise("elsewhere, too"))."
         }
     }
 }

@@ -23,6 +23,9 @@ struct Preferences {
         held[device]?.last?.preference ?? own[device] ?? general
     }
 
+    /// Indicates whether somebody holds to the one that holds for a device.
+    func isHeld(for device: DeviceID) -> Bool { held[device]?.isEmpty == false }
+
     /// Sets the preference of a device, or the general one for no device; nil forgets it.
     mutating func set(_ preference: ReachPreference?, for device: DeviceID?) {
         if let device { own[device] = preference } else { general = preference ?? .auto }

@@ -275,7 +275,8 @@ import Testing
                     let error = await #expect(throws: KithError.self) {
                         _ = try await caller.reach.connect(to: id, at: addresses, timeout: .milliseconds(200))
                     }
-                    #expect(error?.code == .unreachable && error?.message.contains("direct is preferred") == true)
+                    #expect(error?.code == .unreachable && error?.message.contains("reached directly only") == true)
+                    #expect(error?.message.contains("without --path direct") == true)
                     await caller.reach.release(number, of: id)
                     _ = try await caller.reach.connect(to: id, at: addresses, timeout: .seconds(60))
                     await caller.reach.set(.local, for: id)
