@@ -36,7 +36,7 @@ extension Node {
         _ method: AnyMethod, _ input: [UInt8], on device: String, options: CallOptions
     ) async throws -> [UInt8] {
         let target = try self.target(device)
-        return try await within(options.timeout, method.name) { scope, deadline in
+        return try await within(options.timeout, method.name, to: target) { scope, deadline in
             // An unpaired device that asks for an echo is refused, and may still call what is open to it.
             if method.kind == .action, !method.header.isIdempotent, !method.header.isOpenToUnpaired {
                 try await self.confirm(target, scope, deadline: deadline)
@@ -53,7 +53,7 @@ extension Node {
     {
         try await observed(method.name, .stream, on: device, options) { options in
             let target = try self.target(device)
-            return try await self.within(options.timeout, method.name) { scope, deadline in
+            return try await self.within(options.timeout, method.name, to: target) { scope, deadline in
                 let answer = try await self.request(
                     method.header, input, of: target, scope, deadline: deadline, trace: options.trace)
                 return (answer.output, answer.stream)
@@ -67,7 +67,7 @@ extension Node {
     {
         try await observed(name, .stream, on: device, options) { options in
             let target = try self.target(device)
-            return try await self.within(options.timeout, name) { scope, deadline in
+            return try await self.within(options.timeout, name, to: target) { scope, deadline in
                 let (_, stream) = try await self.freshStream(to: target, scope, isEarly: false, deadline: deadline)
                 do {
                     try scope.attach(stream)
@@ -97,7 +97,7 @@ extension Node {
         let target = KnownDevice(id: device, name: device.short, grants: [], addresses: addresses)
         if !relays.isEmpty { dialer?.note(relays, of: device) }
         let (link, output, stream) = try await observed(M.name, .stream, on: device.short, options) { options in
-            try await self.within(options.timeout, M.name) { scope, deadline in
+            try await self.within(options.timeout, M.name, to: target) { scope, deadline in
                 try await self.request(
                     M.header, bytes, of: target, scope, deadline: deadline, trace: options.trace)
             }
@@ -120,7 +120,7 @@ extension Node {
     }
 
     private func within<Result: Sendable>(
-        _ timeout: Duration?, _ name: String,
+        _ timeout: Duration?, _ name: String, to target: KnownDevice,
         _ body: @escaping @Sendable (CallScope, ContinuousClock.Instant?) async throws -> Result
     ) async throws -> Result {
         if isShuttingDown { throw Self.stopping }
@@ -132,7 +132,34 @@ extension Node {
                 : try await scope.run(name, until: deadline) { try await body(scope, deadline) }
         } catch is CancellationError {
             throw KithError(.cancelled, "The call was cancelled.")
+        } catch let error as KithError where error.code == .timedOut {
+            throw await silence(of: target, error) ?? error
         }
+    }
+
+    /// The silence after which a device is named as the reason for what was not done in time.
+    private static let longSilence = Duration.seconds(1)
+
+    /// The error of a connection that stands, and on which nothing was heard while the time ran out; `nil` for others.
+    private func silence(of target: KnownDevice, _ error: KithError) async -> KithError? {
+        guard let status = await dialer?.current(target.id)?.status(), status.quiet > Self.longSilence else {
+            return nil
+        }
+        let seconds = Int((status.quiet / .seconds(1)).rounded())
+        return KithError(
+            .timedOut,
+            "\(target.name) does not answer; it was last heard \(seconds) s ago.\(tried(target)) `kith doctor \(target.name)` says more.",
+            cause: error)
+    }
+
+    /// A sentence about the ways to a device, with a space before it; empty when none is known.
+    private func tried(_ target: KnownDevice) -> String {
+        let places = hints.places(of: target)
+        let permitted = dialer?.reach?.addresses(places, for: target.id) ?? places
+        var ways = permitted.prefix(3).map(\.description)
+        if permitted.count > 3 { ways.append("\(permitted.count - 3) more addresses") }
+        ways += dialer?.reach?.relayWords(to: target.id) ?? []
+        return ways.isEmpty ? "" : " Tried: \(ways.joined(separator: ", "))."
     }
 
     private func header(
@@ -330,6 +357,7 @@ extension Node {
         let seconds = max(1, Int(((clock.now - start) / .seconds(1)).rounded()))
         return KithError(
             .unreachable,
-            "\(target.name) did not answer within \(seconds) s. `kith doctor \(target.name)` says why.", cause: error)
+            "\(target.name) did not answer within \(seconds) s.\(tried(target)) `kith doctor \(target.name)` says why.",
+            cause: error)
     }
 }

@@ -24,6 +24,20 @@ extension DeviceReach {
     }
 }
 
+extension DeviceReach {
+    /// The relays by which another device is looked for, each with the state of the connection to it.
+    nonisolated func relayWords(to device: DeviceID) -> [String] {
+        guard preference(for: device) != .local else { return [] }
+        let (places, status) = (relays(of: device), status)
+        return places.map { place in
+            let name = "the relay \(place.withoutKey)"
+            guard let relay = status.relays.first(where: { $0.address.isSameRelay(as: place) }) else { return name }
+            if case .connected = relay.state { return "\(name) (connected)" }
+            return "\(name) (not connected\(relay.failure.map { ": \($0)" } ?? ""))"
+        }
+    }
+}
+
 extension DeviceReach.Status {
     /// What a person is told of how this device can be reached from elsewhere.
     var steps: [Reach.Step] {
