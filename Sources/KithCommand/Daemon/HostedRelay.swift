@@ -31,14 +31,25 @@ struct RelayPlace: CustomStringConvertible {
 
     /// The address of this machine that most others reach: a public one, IPv4 first; else one of its local network.
     static var ofThisMachine: RelayPlace? {
-        let addresses = NetworkInterface.all.filter(\.leadsElsewhere).flatMap(\.addresses).filter {
-            !$0.isLoopback && !$0.isLinkLocal && !$0.isUnspecified
-        }
-        func rank(_ address: NetworkAddress) -> Int { (address.isPrivate ? 2 : 0) + (address.isIPv6 ? 1 : 0) }
-        guard let best = addresses.min(by: { rank($0) < rank($1) }),
+        guard let best = addressesOfThisMachine.first,
             let address = RelayAddress("https://\(best.withPort(defaultPort))")
         else { return nil }
         return RelayPlace(host: address.host)
+    }
+
+    /// The addresses at which others may reach this machine: public ones before those of its local network, IPv4 first.
+    static var addressesOfThisMachine: [NetworkAddress] {
+        func rank(_ address: NetworkAddress) -> Int { (address.isPrivate ? 2 : 0) + (address.isIPv6 ? 1 : 0) }
+        return NetworkInterface.all.filter(\.leadsElsewhere).flatMap(\.addresses).filter {
+            !$0.isLoopback && !$0.isLinkLocal && !$0.isUnspecified
+        }
+        .sorted { rank($0) < rank($1) }
+    }
+
+    /// An address as a URL's host has it, without its port and without brackets.
+    static func host(of address: NetworkAddress) -> String {
+        let text = String(address.description.prefix { $0 != "]" }.drop { $0 == "[" })
+        return address.isIPv6 ? text : String(text.prefix { $0 != ":" })
     }
 
     /// Indicates whether only devices on this machine's own network reach it.
@@ -59,6 +70,14 @@ extension UpCommand {
         return Device.HostedRelay(host: place.host, port: place.port, listen: relayListen ?? everywhere)
     }
 
+    /// Says so where devices on other networks do not reach the relay of this device.
+    func noteLocalRelay() {
+        guard hostsRelay, let place = relayPlace ?? RelayPlace.ofThisMachine, place.isLocal else { return }
+        note(
+            "This machine stands behind a NAT, or on a network of its own: \(relayPlace == nil ? "none of its addresses is public" : "\(place.host) is not a public address"). Devices on other networks do not reach a relay at \(place.host). Have the router pass TCP and UDP port \(place.port) and UDP port 3478 on to this machine, and say the address outside: --relay-address HOST:PORT."
+        )
+    }
+
     /// Starts the relay of this process, which proves itself by a key of its own.
     func openRelay(_ plan: Device.HostedRelay, for device: Device) async throws -> RelayServer {
         var options = RelayServerOptions(address: plan.listen)
@@ -75,11 +94,6 @@ extension UpCommand {
             options.discoveryAddress = plan.listen.withPort(AddressDiscovery.port)
         }
         let server = try await RelayServer.open(options, logger: globals.logger)
-        if RelayPlace(host: plan.host, port: plan.port).isLocal, !globals.json {
-            note(
-                "Devices on other networks do not reach a relay at \(plan.host). Have the router pass TCP and UDP port \(plan.port) and UDP port 3478 on to this machine, and say the address outside: --relay-address HOST:PORT."
-            )
-        }
         return server
     }
 }

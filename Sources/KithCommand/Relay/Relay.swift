@@ -470,17 +470,28 @@ struct RelayCommand: AsyncParsableCommand {
         return text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
     }
 
+    private static func count(_ count: Int, _ word: String) -> String { "\(count) \(word)\(count == 1 ? "" : "s")" }
+
     /// The URL that devices are given; `nil` when this machine has no name that could stand in one.
-    private func url(_ server: RelayServer) -> RelayAddress? {
-        let name = name ?? domains.first?.value
-        var host = name ?? ProcessInfo.processInfo.hostName
-        if name == nil, !server.address.isUnspecified {
-            host = String(server.address.description.prefix { $0 != "]" }.drop { $0 == "[" })
-            if !server.address.isIPv6 { host = String(host.prefix { $0 != ":" }) }
+    private func url(_ server: RelayServer) -> RelayAddress? { urls(server).first }
+
+    /// The URLs by which devices may reach it, the likeliest first.
+    private func urls(_ server: RelayServer) -> [RelayAddress] {
+        hosts(server).compactMap { host in
+            RelayAddress(
+                host: host, port: server.address.port, isSecure: !withoutTLS, key: server.quicKey ?? server.key,
+                isCertified: !isSelfSigned)
         }
-        return RelayAddress(
-            host: host, port: server.address.port, isSecure: !withoutTLS, key: server.quicKey ?? server.key,
-            isCertified: !isSelfSigned)
+    }
+
+    /// The names or addresses at which this relay is reached.
+    private func hosts(_ server: RelayServer) -> [String] {
+        if let name = name ?? domains.first?.value { return [name] }
+        if !server.address.isUnspecified { return [RelayPlace.host(of: server.address)] }
+        // A certificate is for a name. Others need not know the one of this machine, and reach its addresses.
+        let addresses = cert == nil ? RelayPlace.addressesOfThisMachine : []
+        let reached = addresses.filter { server.address.isIPv6 || !$0.isIPv6 }.map(RelayPlace.host)
+        return reached.isEmpty ? [ProcessInfo.processInfo.hostName] : reached
     }
 
     /// A log that says also without --verbose when etcd is away.
@@ -501,12 +512,13 @@ struct RelayCommand: AsyncParsableCommand {
 
     private func announce(_ server: RelayServer, _ certificate: RelayCertificate?) {
         let isOpen = tokens.isEmpty && allowed.isEmpty
-        let address = url(server)
+        let (address, others) = (url(server), urls(server).dropFirst().map(\.description))
         let url = address?.description ?? "\(withoutTLS ? "http" : "https")://HOST:\(server.address.port)"
         let otherURL = isSelfSigned || address?.key == nil ? nil : address?.withoutKey.description
         if globals.json {
             struct Announcement: Encodable {
                 var url: String
+                var otherURLs: [String]?
                 var urlWithoutKey: String?
                 var key: String?
                 var address: String
@@ -517,7 +529,8 @@ struct RelayCommand: AsyncParsableCommand {
                 var certificateUntil: String?
             }
             let announcement = Announcement(
-                url: url, urlWithoutKey: otherURL, key: (server.quicKey ?? server.key)?.description,
+                url: url, otherURLs: others.isEmpty ? nil : others, urlWithoutKey: otherURL,
+                key: (server.quicKey ?? server.key)?.description,
                 address: server.address.description, quicAddress: server.quicAddress?.description, isOpen: isOpen,
                 allowed: allowed.count,
                 tokens: tokens.count, certificateUntil: certificate.map { Self.date($0.notAfter) })
@@ -526,6 +539,7 @@ struct RelayCommand: AsyncParsableCommand {
         }
         printLine("\(styled("The relay", .bold)) is up\(isatty(STDOUT_FILENO) == 1 ? "; Ctrl-C stops it" : "")")
         printLine("  URL        \(url)")
+        for other in others { printLine("          or \(other)") }
         if let otherURL { printLine("  for iroh   \(otherURL)") }
         printLine("  listens on \(server.address)")
         printLine("  QUIC       \(server.quicAddress.map { "UDP \($0)" } ?? "none: devices come by TCP alone")")
@@ -534,7 +548,7 @@ struct RelayCommand: AsyncParsableCommand {
         if let stun = server.stunAddress { printLine("  STUN       \(stun)") }
         if let discovery = server.discoveryAddress { printLine("  QAD        \(discovery)") }
         printLine(
-            "  for        \(isOpen ? "everybody" : "\(allowed.count) keys, \(tokens.count) tokens\(guests ? "; others as guests" : "")")"
+            "  for        \(isOpen ? "everybody" : "\(Self.count(allowed.count, "key")), \(Self.count(tokens.count, "token"))\(guests ? "; others as guests" : "")")"
         )
         var limit = rlimit()
         #if canImport(Darwin)
