@@ -218,6 +218,35 @@ private final class AnotherVersion: Sendable {
         }
     }
 
+    /// True where a network of a test's own can be made.
+    private static let canMakeNetworks =
+        (try? local(["sh", "-c", "unshare -rn true && echo yes"]).contains("yes")) ?? false
+
+    @Test(.enabled(if: canMakeNetworks))
+    func `without a network a device is up, and not well; with a silent server, nothing is said of UDP`() async throws {
+        let (laptop, relay) = (try Machine("laptop"), try Machine("relay"))
+        let script = """
+            kith='\(Machine.program.path)'
+            "$kith" up --detach --name laptop --no-discovery --no-port-mapping; echo "up: $?"
+            "$kith" doctor --network; echo "doctor: $?"
+            "$kith" down
+            ip link set lo up
+            "$kith" relay --plain --data '\(relay.data)' --listen 127.0.0.1:3340 --listen-quic none --stun none & relay=$!
+            "$kith" up --detach --no-discovery --no-port-mapping --use-relay http://127.0.0.1:3340
+            until "$kith" doctor --network | grep 'No answer from the server 127.0.0.1 by UDP; whether UDP is blocked'
+            do sleep 0.1; done
+            "$kith" down
+            kill $relay
+            """
+        let outcome = try await laptop.start(
+            ["-rn", "bash", "-c", script], byEnvironment: true, program: URL(fileURLWithPath: "/usr/bin/unshare")
+        ).outcome(seconds: 200)
+        #expect(outcome.output.contains("up: 0\n") && outcome.output.contains("  network    none yet"), "\(outcome)")
+        #expect(outcome.output.contains("doctor: 1\n") && outcome.output.contains("it is on no network"), "\(outcome)")
+        #expect(outcome.output.contains("No answer from the server"), "\(outcome)")
+        for machine in [laptop, relay] { await machine.remove() }
+    }
+
     @Test func `a measurement has latencies, rates both ways and the path`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")

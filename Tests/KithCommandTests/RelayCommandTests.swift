@@ -1,5 +1,6 @@
 import Foundation
 import KithNet
+import KithReach
 import KithTesting
 import KithWire
 import Testing
@@ -102,6 +103,111 @@ import Testing
             }
             await laptop.remove()
         }
+    }
+
+    @Test func `a relay that proves another key than its URL names is an error, whatever plain TCP says`() async throws
+    {
+        try await withRelay { url in
+            let laptop = try Machine("laptop")
+            do {
+                let (place, expected) = (url.prefix { $0 != "#" }, DeviceKey().id)
+                try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", "\(place)#\(expected)")
+                let found = "it proved the key \(url.dropFirst(place.count + 1)), not the expected \(expected)"
+                try await eventually { try await network(laptop).contains("Not connected: \(found)") }
+                let outcome = try await laptop.kith(["doctor", "--network"])
+                #expect(outcome.status == 1 && outcome.output.contains("\nNot well: Not connected: \(found)"))
+                #expect(outcome.output.contains("its URL is the one it prints, with its key"))
+            } catch {
+                await laptop.remove()
+                throw error
+            }
+            await laptop.remove()
+        }
+    }
+
+    @Test func `a relay that comes by plain TCP alone has not proven the key of its URL, and that is said`()
+        async throws
+    {
+        try await withRelay("--listen-quic", "none") { url in
+            let laptop = try Machine("laptop")
+            do {
+                try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", "\(url)#\(DeviceKey().id)")
+                try await eventually { try await network(laptop).contains("It has not proven its key") }
+                #expect(try await laptop.kith(["doctor", "--network"]).status == 0)
+            } catch {
+                await laptop.remove()
+                throw error
+            }
+            await laptop.remove()
+        }
+    }
+
+    @Test(arguments: [
+        (["--use-relay", "https://127.0.0.1:1"], "Not connected: nothing listens there. It is tried again."),
+        (
+            ["--use-relay", "https://relay.example", "--proxy", "http://127.0.0.1:1"],
+            "Not connected: the proxy http://127.0.0.1:1 cannot be reached: nothing listens there."
+        ),
+    ])
+    func `a device without a working relay is not well, in plain words`(words: [String], reason: String) async throws {
+        let laptop = try Machine("laptop")
+        do {
+            try await laptop.up(["--no-discovery", "--no-port-mapping"] + words)
+            try await eventually { try await network(laptop).contains("\nNot well: \(reason)") }
+            let outcome = try await laptop.kith(["doctor", "--network"])
+            #expect(outcome.status == 1 && outcome.output.contains(" Next: "), "\(outcome)")
+            #expect(!outcome.output.contains("errno"), "\(outcome)")
+        } catch {
+            await laptop.remove()
+            throw error
+        }
+        await laptop.remove()
+    }
+
+    @Test func `a device whose relay is gone is said to be silent, with the ways that were tried`() async throws {
+        let (machine, laptop, phone) = (try Machine("relay"), try Machine("laptop"), try Machine("phone"))
+        do {
+            _ = try await runRelay(machine, "--plain") { relay in
+                try await laptop.up("--no-discovery", "--no-port-mapping", "--use-relay", relay.url)
+                try await phone.up("--no-discovery", "--no-port-mapping", "--use-relay", relay.url)
+                try await laptop.invite(phone)
+                try await phone.expect("path", "laptop", "relay")
+                try await phone.expect("ping", "laptop", "--count", "1")
+            }
+            let outcome = try await phone.kith(["ping", "laptop", "--count", "1"])
+            #expect(outcome.status != 0 && !outcome.error.contains("not done in time"), "\(outcome)")
+            #expect(outcome.error.contains("relay") && outcome.error.contains("http://127.0.0.1:"), "\(outcome)")
+        } catch {
+            for machine in [machine, laptop, phone] { await machine.remove() }
+            throw error
+        }
+        for machine in [machine, laptop, phone] { await machine.remove() }
+    }
+
+    @Test func `a way that no relay serves is named, with what helps`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone)
+            let held = try await phone.kith(["ping", "laptop", "--path", "relay", "--count", "1"])
+            #expect(held.status != 0 && held.error.contains("without --path relay it is reached directly"), "\(held)")
+            try await phone.expect("path", "laptop", "relay")
+            let kept = try await phone.kith(["ping", "laptop", "--count", "1"])
+            #expect(kept.status != 0 && kept.error.contains("No relay leads to laptop"), "\(kept)")
+            #expect(kept.error.contains("`kith path laptop auto` lets it be reached directly"), "\(kept)")
+        }
+    }
+
+    @Test(
+        .enabled(
+            if: NetworkInterface.all.contains { interface in
+                interface.leadsElsewhere && interface.addresses.contains { !$0.isLoopback && !$0.isLinkLocal }
+            }, "this machine has no address but its loopback's"))
+    func `a relay at every address prints addresses, which others know, and not the machine's name`() async throws {
+        let machine = try Machine("relay")
+        let relay = try await runRelay(machine, "--plain", "--listen", "0")
+        let host = try #require(RelayAddress(relay.url)).host
+        let own = NetworkInterface.all.flatMap(\.addresses).map { "\($0)" }
+        #expect(own.contains { $0.contains(host) }, "\(relay.url)")
+        await machine.remove()
     }
 
     @Test func `a relay keeps its token while others are used, until all are forgotten`() async throws {

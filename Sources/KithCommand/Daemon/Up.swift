@@ -346,10 +346,16 @@ struct UpCommand: AsyncParsableCommand {
     private func announce(_ client: Client, as json: Bool) async throws {
         let status = try await client.call(ThisDevice.Status.self, Nothing())
         var invitation: Invitations.Create.Output?
+        var hasNoNetwork = false
         if !withoutInvitation {
-            invitation = try await client.call(
-                Invitations.Create.self,
-                Invitations.Create.Input(grants: grants, lifetimeSeconds: 600, isAutomatic: yes))
+            do {
+                invitation = try await client.call(
+                    Invitations.Create.self,
+                    Invitations.Create.Input(grants: grants, lifetimeSeconds: 600, isAutomatic: yes))
+            } catch let error as KithError where error.code == .unreachable {
+                // No address, and no relay, that an invitation could name: the device runs all the same.
+                hasNoNetwork = true
+            }
         }
         if json {
             struct Announcement: Encodable {
@@ -387,6 +393,10 @@ struct UpCommand: AsyncParsableCommand {
             printLine("  \(index == 0 ? "directory " : "          ") \(printable(directory.url))")
         }
         printLine("  data       \(globals.directory)")
+        if hasNoNetwork {
+            printLine("  network    none yet; once there is one, `kith invite` makes an invitation")
+        }
+        noteLocalRelay()
         let waiting = try await PendingRequests(client)
         waiting.show()
         if let invitation {
