@@ -108,6 +108,11 @@ extension RelayAddress {
     var mayBeNamedByPeers: Bool {
         if host == "localhost" || host.hasSuffix(".localhost") { return false }
         guard let address = NetworkAddress(host.contains(":") ? "[\(host)]:1" : "\(host):1") else { return true }
-        return !address.isLoopback && !address.isLinkLocal
+        return address.mayBeNamedByPeers
     }
+}
+
+extension NetworkAddress {
+    /// Indicates whether a device may send another one there; connecting to `0.0.0.0` or `::` leads to this machine as well.
+    var mayBeNamedByPeers: Bool { !isLoopback && !isLinkLocal && !isUnspecified && !isMulticast }
 }

@@ -84,6 +84,6 @@ extension Channel {
         guard let remote = remoteAddress.flatMap(NetworkAddress.init) else { return false }
         // A connection to an address of this machine comes from that very address.
         let isHere = localAddress.flatMap(NetworkAddress.init)?.hasSameIP(as: remote) != false
-        return !remote.isLoopback && !remote.isLinkLocal && !isHere
+        return remote.mayBeNamedByPeers && !isHere
     }
 }

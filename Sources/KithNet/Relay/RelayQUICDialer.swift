@@ -102,7 +102,7 @@ final class RelayQUICDialer: Sendable {
         if options.refusesThisMachine {
             let own = LocalAddresses.interfaceAddresses()
             found.removeAll { address in
-                address.isLoopback || address.isLinkLocal || own.contains { $0.hasSameIP(as: address) }
+                !address.mayBeNamedByPeers || own.contains { $0.hasSameIP(as: address) }
             }
         }
         return ports.flatMap { port in found.map { $0.withPort(port) } }

@@ -73,6 +73,15 @@ import Testing
         #expect(try #require(RelayAddress(text)).mayBeNamedByPeers == false)
     }
 
+    @Test(arguments: [
+        "0.0.0.0:80", "[::]:80", "[::ffff:0.0.0.0]:80", "127.0.0.1:80", "[::1]:80", "169.254.169.254:80",
+        "[ff02::1]:80",
+    ])
+    func `no name of a relay leads to this machine, its link or everybody`(text: String) throws {
+        #expect(try #require(NetworkAddress(text)).mayBeNamedByPeers == false)
+        #expect(try #require(NetworkAddress("192.0.2.1:80")).mayBeNamedByPeers)
+    }
+
     @Test(arguments: ["http://192.168.1.7:3340", "https://relay.example.org", "http://[fd00::1]:80"])
     func `relays elsewhere may be named`(text: String) throws {
         #expect(try #require(RelayAddress(text)).mayBeNamedByPeers)
