@@ -142,6 +142,20 @@ private final class DatagramFeed: ChannelInboundHandler {
         }
     }
 
+    @Test(arguments: [
+        "X-Forwarded-For: 203.0.113.7", "Forwarded: for=203.0.113.7", "X-Real-IP: 203.0.113.7", "Via: 1.1 a",
+    ])
+    func `whoever asks by a proxy on the relay's own machine is not of that machine`(header: String) async throws {
+        for isPublic in [false, true] {
+            try await RelayServer.with({ $0.showsMetrics = isPublic }) { server in
+                let metrics = try await exchange(request("/metrics", [header]), with: server)
+                #expect(metrics.hasPrefix(isPublic ? "HTTP/1.1 200 " : "HTTP/1.1 404 "))
+                #expect(metrics.contains("kith_relay_clients") == isPublic)
+                #expect(try await exchange(request("/healthz", [header]), with: server).contains("clients") == isPublic)
+            }
+        }
+    }
+
     @Test func `an upgrade must be one of this protocol, to the letter`() async throws {
         try await RelayServer.with { server in
             for (old, new) in [

@@ -142,7 +142,7 @@ final class DirectoryHandler: ChannelInboundHandler {
 
     /// True for a program on this machine, where a proxy's visitors come from as well.
     private func isOperator(_ head: HTTPRequestHead) -> Bool {
-        peer.isLoopback && !head.headers.contains(name: "x-forwarded-for") && !head.headers.contains(name: "forwarded")
+        peer.isLoopback && !head.isForwarded
     }
 
     private func missing(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {

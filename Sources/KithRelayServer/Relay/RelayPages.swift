@@ -74,6 +74,13 @@ final class RelayUpgrader: HTTPServerProtocolUpgrader, Sendable {
     }
 }
 
+extension HTTPRequestHead {
+    /// Indicates whether a proxy says that it asks for somebody else, who may be anywhere.
+    var isForwarded: Bool {
+        ["x-forwarded-for", "forwarded", "x-real-ip", "via"].contains { headers.contains(name: $0) }
+    }
+}
+
 /// The pages of a relay: one request, one answer, the end.
 final class RelayPages: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
@@ -110,8 +117,8 @@ final class RelayPages: ChannelInboundHandler, RemovableChannelHandler {
         case .end:
             guard let head else { return }
             self.head = nil
-            let isLocal = context.remoteAddress.flatMap(NetworkAddress.init)?.isLoopback ?? false
-            send(answer(head, isLocal), head, context)
+            let isFromHere = context.remoteAddress.flatMap(NetworkAddress.init)?.isLoopback ?? false
+            send(answer(head, isFromHere && !head.isForwarded), head, context)
         }
     }
 
