@@ -273,7 +273,8 @@ let tests: [Target] = [
     test("KithForward", "KithIO", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),
     test(
         "KithRelayServer", "KithReach", "KithIdentity", "KithNet", "KithTesting", crypto, logging,
-        .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
+        .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "GRDB", package: "GRDB.swift")),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(
         name: "KithCommandTests",

@@ -52,29 +52,8 @@ private final class DatagramFeed: ChannelInboundHandler {
         var denied: String?
     }
 
-    private typealias Connection = NIOAsyncChannel<ByteBuffer, ByteBuffer>
-
-    private func connect(to server: RelayServer) async throws -> Connection {
-        try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .connect(host: "127.0.0.1", port: Int(server.address.port)) { channel in
-                channel.eventLoop.makeCompletedFuture { try Connection(wrappingChannelSynchronously: channel) }
-            }
-    }
-
-    /// Sends bytes on a new connection, and returns all that comes until the other end closes.
     private func exchange(_ text: String, with server: RelayServer) async throws -> String {
-        let answer = Mutex("")
-        do {
-            try await connect(to: server).executeThenClose { inbound, outbound in
-                if !text.isEmpty { try await outbound.write(ByteBuffer(string: text)) }
-                for try await part in inbound { answer.withLock { $0 += String(buffer: part) } }
-            }
-        } catch is IOError {
-            // Reset: the end as well.
-        } catch is ChannelError {
-            // Closed before anything was written: the same.
-        }
-        return answer.withLock { $0 }
+        try await RawConnection.exchange(Array(text.utf8), with: server.address)
     }
 
     private func request(_ path: String, _ headers: [String] = []) -> String {
@@ -265,8 +244,8 @@ private final class DatagramFeed: ChannelInboundHandler {
             $0.openingTime = 300
             $0.limits.sockets = 2
         } _: { server in
-            try await connect(to: server).executeThenClose { _, _ in
-                try await connect(to: server).executeThenClose { _, _ in
+            try await RawConnection.open(to: server.address).executeThenClose { _, _ in
+                try await RawConnection.open(to: server.address).executeThenClose { _, _ in
                     let refused = try await exchange(request("/ping"), with: server)
                     #expect(refused.isEmpty)
                     #expect(server.metrics.contains("refused_sockets_total 1\n"))

@@ -31,7 +31,8 @@ struct DirectoryCommand: AsyncParsableCommand {
             that down. It cannot change a record: a signature would show it.
 
             HTTP is plain here. For https, put a web server with a certificate in front, on this machine, and pass it
-            /pkarr/; all clients then count as one address, so let that server limit them. GET /healthz is for whoever
+            /pkarr/; all clients then count as one address, so let that server limit them, and have it set X-Forwarded-For, so
+            that no network takes the room of all others. GET /healthz is for whoever
             watches the service, GET /metrics for Prometheus on this machine.
 
             With --origin it answers DNS as well: have the name delegated to this machine (NS ns.ORIGIN, and the address

@@ -186,6 +186,11 @@ final class DirectoryHandler: ChannelInboundHandler {
             service.counters.count(.writeLimited)
             return send(.tooManyRequests, "Too many records of this key.", head, context)
         }
+        let network = RecordNetwork(of: peer, forwardedFor: head.headers["x-forwarded-for"].last)
+        guard service.store.record(of: device) != nil || service.admitsNewKey(from: network) else {
+            service.counters.count(.writeLimited)
+            return send(.tooManyRequests, "Too many new keys of this network.", head, context)
+        }
         let promise = context.eventLoop.makePromise(of: StorageOutcome.self)
         let (handler, bound) = (
             NIOLoopBound(self, eventLoop: context.eventLoop), NIOLoopBound(context, eventLoop: context.eventLoop)
@@ -194,7 +199,7 @@ final class DirectoryHandler: ChannelInboundHandler {
             guard bound.value.channel.isActive else { return }
             handler.value.answer(outcome, head, bound.value)
         }
-        service.store.put(record, promise: promise)
+        service.store.put(record, from: network, promise: promise)
     }
 
     private func answer(_ outcome: StorageOutcome, _ head: HTTPRequestHead, _ context: ChannelHandlerContext) {

@@ -15,6 +15,7 @@ final class DirectoryService: Sendable {
         var writes: TokenBuckets<[UInt8]>
         var datagrams: TokenBuckets<[UInt8]>
         var keys: TokenBuckets<DeviceID>
+        var newKeys: TokenBuckets<RecordNetwork>
     }
 
     let limits: DirectoryLimits
@@ -29,7 +30,8 @@ final class DirectoryService: Sendable {
         buckets = Mutex(
             Buckets(
                 reads: TokenBuckets(limits.readsPerAddress), writes: TokenBuckets(limits.writesPerAddress),
-                datagrams: TokenBuckets(limits.datagramsPerAddress), keys: TokenBuckets(limits.writesPerKey)))
+                datagrams: TokenBuckets(limits.datagramsPerAddress), keys: TokenBuckets(limits.writesPerKey),
+                newKeys: TokenBuckets(limits.newKeysPerNetwork)))
     }
 
     /// The metrics, as text.
@@ -53,6 +55,13 @@ final class DirectoryService: Sendable {
     func admitsWrite(of device: DeviceID) -> Bool {
         let now = ContinuousClock.now
         return buckets.withLock { $0.keys.take(device, at: now) }
+    }
+
+    /// Tells whether one record more is taken from a network, of a device that has none yet.
+    func admitsNewKey(from network: RecordNetwork) -> Bool {
+        guard network != .unknown else { return true }
+        let now = ContinuousClock.now
+        return buckets.withLock { $0.newKeys.take(network, at: now) }
     }
 
     /// Counts a connection, of HTTP or of DNS; false when there are too many, and nothing is counted.

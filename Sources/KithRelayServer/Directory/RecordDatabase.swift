@@ -56,6 +56,9 @@ final class RecordDatabase: Sendable {
                         CREATE INDEX record_seen ON record (seen);
                         """)
             }
+            migrator.registerMigration("networks") { database in
+                try database.execute(sql: "ALTER TABLE record ADD COLUMN network INTEGER NOT NULL DEFAULT 0")
+            }
             if try queue.read({ try migrator.hasBeenSuperseded($0) }) {
                 throw KithError(.corrupt, "\(path) was written by a later version of Kith. Update this one.")
             }
@@ -68,18 +71,18 @@ final class RecordDatabase: Sendable {
     }
 
     /// Reads every record that was heard of after `since`, and deletes the others.
-    func records(since: Int64) throws(KithError) -> [(record: SignedRecord, seen: Int64)] {
+    func records(since: Int64) throws(KithError) -> [(record: SignedRecord, network: RecordNetwork, seen: Int64)] {
         do {
             return try queue.write { database in
                 try database.execute(sql: "DELETE FROM record WHERE seen <= ?", arguments: [since])
-                var records: [(record: SignedRecord, seen: Int64)] = []
+                var records: [(record: SignedRecord, network: RecordNetwork, seen: Int64)] = []
                 records.reserveCapacity(try Int.fetchOne(database, sql: "SELECT count(*) FROM record") ?? 0)
-                let rows = try Row.fetchCursor(database, sql: "SELECT key, packet, seen FROM record")
+                let rows = try Row.fetchCursor(database, sql: "SELECT key, packet, seen, network FROM record")
                 while let row = try rows.next() {
                     let (key, packet, seen): (Data, Data, Int64) = (row[0], row[1], row[2])
                     let record = try SignedRecord(
                         unverified: DeviceID(publicKey: [UInt8](key)), body: [UInt8](packet))
-                    records.append((record, seen))
+                    records.append((record, RecordNetwork(value: UInt64(bitPattern: row[3] as Int64)), seen))
                 }
                 return records
             }
@@ -90,7 +93,7 @@ final class RecordDatabase: Sendable {
 
     /// A change of the table.
     enum Change {
-        case put(SignedRecord, seen: Int64)
+        case put(SignedRecord, from: RecordNetwork, seen: Int64)
         case repeated(DeviceID, seen: Int64)
         case delete(DeviceID)
     }
@@ -101,11 +104,13 @@ final class RecordDatabase: Sendable {
             try queue.write { database in
                 for change in changes {
                     switch change {
-                    case .put(let record, let seen):
+                    case .put(let record, let network, let seen):
                         try database.cachedStatement(
-                            sql: "INSERT OR REPLACE INTO record (key, packet, time, seen) VALUES (?, ?, ?, ?)"
+                            sql:
+                                "INSERT OR REPLACE INTO record (key, packet, time, seen, network) VALUES (?, ?, ?, ?, ?)"
                         ).execute(arguments: [
                             Data(record.device.bytes), Data(record.body), Int64(bitPattern: record.time), seen,
+                            Int64(bitPattern: network.value),
                         ])
                     case .repeated(let device, let seen):
                         try database.cachedStatement(sql: "UPDATE record SET seen = ? WHERE key = ?")

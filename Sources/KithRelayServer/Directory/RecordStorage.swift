@@ -18,8 +18,8 @@ protocol RecordStorage: Sendable {
     func record(of device: DeviceID) -> SignedRecord?
     /// Judges a record that may not have been verified, before that work is done; `nil` when it is to be put.
     func outcome(of record: SignedRecord) -> StorageOutcome?
-    /// Keeps a verified record; the promise is kept once it is known what became of it.
-    func put(_ record: SignedRecord, promise: EventLoopPromise<StorageOutcome>)
+    /// Keeps a verified record that came from a network; the promise is kept once it is known what became of it.
+    func put(_ record: SignedRecord, from network: RecordNetwork, promise: EventLoopPromise<StorageOutcome>)
     /// Takes out what no longer holds.
     func expire()
     /// Keeps what can still be kept, and ends.

@@ -12,6 +12,7 @@ import Synchronization
 final class RecordStore: RecordStorage {
     private struct Pending {
         var record: SignedRecord
+        var network: RecordNetwork
         var promise: EventLoopPromise<StorageOutcome>
     }
 
@@ -42,9 +43,9 @@ final class RecordStore: RecordStorage {
         database = try RecordDatabase(folder: folder)
         let now = clock()
         var table = RecordTable(limits)
-        for (record, seen) in try database.records(since: now - limits.keptSeconds) {
+        for (record, network, seen) in try database.records(since: now - limits.keptSeconds) {
             // A clock that was ahead when it was seen must not keep it for longer.
-            table.put(record, seen: min(seen, now))
+            table.put(record, from: network, seen: min(seen, now))
         }
         state = Mutex(State(table: table))
     }
@@ -69,8 +70,8 @@ final class RecordStore: RecordStorage {
         return state.withLock { state in
             switch state.table.judge(record, at: now) {
             case .isOlder: .older
-            case .isFull: .full
-            case .isNewer: state.pending.count >= limits.pendingWrites ? .full : nil
+            // Another gives way to it, perhaps.
+            case .isNewer, .isFull: state.pending.count >= limits.pendingWrites ? .full : nil
             // Its signature may be another: it counts only once it was verified.
             case .isSame: nil
             }
@@ -78,11 +79,11 @@ final class RecordStore: RecordStorage {
     }
 
     /// Keeps a verified record; the promise is kept once it is on disk.
-    func put(_ record: SignedRecord, promise: EventLoopPromise<StorageOutcome>) {
+    func put(_ record: SignedRecord, from network: RecordNetwork, promise: EventLoopPromise<StorageOutcome>) {
         state.withLock { state in
             guard !state.isClosed else { return promise.succeed(.failed) }
             guard state.pending.count < limits.pendingWrites else { return promise.succeed(.full) }
-            state.pending.append(Pending(record: record, promise: promise))
+            state.pending.append(Pending(record: record, network: network, promise: promise))
             start(&state)
         }
     }
@@ -125,22 +126,31 @@ final class RecordStore: RecordStorage {
             }
             guard !pending.isEmpty || !repeated.isEmpty else { return }
             // Of several records of one device the last that counts is written.
-            var chosen: [DeviceID: SignedRecord] = [:]
+            var chosen: [DeviceID: Pending] = [:]
+            var evicted: [DeviceID] = []
             var outcomes: [StorageOutcome] = []
             state.withLock { state in
-                var added = 0
+                var added = (all: 0, networks: [RecordNetwork: Int]())
                 for item in pending {
                     let device = item.record.device
                     var verdict = state.table.judge(item.record, at: now)
                     if let earlier = chosen[device] {
-                        verdict = item.record.replaces(earlier) ? .isNewer : .isOlder
-                    } else if verdict == .isNewer, state.table.record(of: device, at: now) == nil {
-                        if state.table.count + added >= limits.records { verdict = .isFull }
-                        added += 1
+                        verdict = item.record.replaces(earlier.record) ? .isNewer : .isOlder
+                    } else if verdict == .isFull
+                        || verdict == .isNewer && state.table.record(of: device, at: now) == nil
+                    {
+                        let network = item.network
+                        let hasRoom = state.table.makeRoom(
+                            forOneOf: network, pending: added.networks[network] ?? 0, ofAll: added.all, &evicted)
+                        verdict = hasRoom ? .isNewer : .isFull
+                        if hasRoom {
+                            added.all += 1
+                            added.networks[network, default: 0] += 1
+                        }
                     }
                     switch verdict {
                     case .isNewer:
-                        chosen[device] = item.record
+                        chosen[device] = item
                         outcomes.append(.stored)
                     case .isSame:
                         if state.table.repeated(device, at: now) { state.repeated[device] = now }
@@ -151,11 +161,14 @@ final class RecordStore: RecordStorage {
                 }
             }
             let changes =
-                chosen.values.map { RecordDatabase.Change.put($0, seen: now) }
+                evicted.map { RecordDatabase.Change.delete($0) }
+                + chosen.values.map { .put($0.record, from: $0.network, seen: now) }
                 + repeated.map { .repeated($0, seen: $1) }
             let isWritten = write(changes)
             if isWritten {
-                state.withLock { state in for record in chosen.values { state.table.put(record, seen: now) } }
+                state.withLock { state in
+                    for item in chosen.values { state.table.put(item.record, from: item.network, seen: now) }
+                }
             }
             for (item, outcome) in zip(pending, outcomes) {
                 item.promise.succeed(outcome == .stored && !isWritten ? .failed : outcome)

@@ -146,7 +146,7 @@ final class EtcdRecordStore: RecordStorage {
         }
     }
 
-    func put(_ record: SignedRecord, promise: EventLoopPromise<StorageOutcome>) {
+    func put(_ record: SignedRecord, from network: RecordNetwork, promise: EventLoopPromise<StorageOutcome>) {
         let now = clock()
         let outcome: StorageOutcome? = state.withLock { state in
             guard !state.isClosing else { return .failed }

@@ -234,20 +234,28 @@ import Testing
         }
     }
 
-    @Test func `a directory that is full keeps those it has`() async throws {
+    @Test func `in a full directory the oldest record gives way, on disk as well`() async throws {
         let folder = try TemporaryFolder()
-        try await withServer(
-            in: folder.path,
-            {
-                $0.limits.records = 1
-            }
-        ) { server, address in
+        let clock = MovedClock()
+        let keys = (0..<3).map { _ in DeviceKey() }
+        func change(_ options: inout DirectoryServer.Options) {
+            options.clock = { clock.read() }
+            options.limits.records = 2
+        }
+        try await withServer(in: folder.path, change) { server, address in
             let client = try DirectoryClient([address])
-            #expect(try await client.publish(record("a.example", at: 1)).kept == [address])
-            let other = try DeviceRecord().signed(by: DeviceKey(), at: 1)
-            #expect(await client.publish(other).failures[address] == KithError(.exhausted, ""))
-            #expect(try await client.publish(record("a.example", at: 2)).kept == [address])
-            #expect(server.recordCount == 1)
+            for (index, key) in keys.enumerated() {
+                clock.set(1_000_000 + Int64(index))
+                let record = try DeviceRecord().signed(by: key, at: 1)
+                #expect(await client.publish(record).kept == [address])
+            }
+            #expect(server.recordCount == 2)
+        }
+        try await withServer(in: folder.path, change) { server, address in
+            #expect(server.recordCount == 2)
+            let client = try DirectoryClient([address])
+            #expect(try await client.resolve(keys[0].id) == nil)
+            for key in keys[1...] { #expect(try await client.resolve(key.id) != nil) }
         }
     }
 

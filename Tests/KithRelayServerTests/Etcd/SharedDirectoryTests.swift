@@ -288,7 +288,7 @@ struct SharedDirectoryTests {
             // More rows than the new cluster will have, so that it is behind.
             for key in (0..<8).map({ _ in DeviceKey() }) + [key] {
                 let promise = loop.makePromise(of: StorageOutcome.self)
-                store.put(try self.record(1, by: key), promise: promise)
+                store.put(try self.record(1, by: key), from: .unknown, promise: promise)
                 #expect(try await [.stored, .queued].contains(promise.futureResult.get()))
             }
             try await eventually { try await stored(key, in: cluster).contains(base64(record)) }
