@@ -3,6 +3,7 @@
 `client URL VERSION TOKEN|-`: two clients with keys of their own meet at a relay, and say how each step went.
 `wait URL`: a client that waits for the relay to restart. `slow URL`: one of three reads nothing.
 `pinged URL SILENCE|-`: a client that says whether it is pinged. `page`: a web server without a relay.
+`flood URL KIND`, `small URL`, `unfinished URL COUNT`: clients that make a relay work for nothing.
 `serve [PORT]`: a relay; commands on the input, one per line: `restart MS`, `drop`, `break`, `silent`.
 Prints one JSON object per line.
 """
@@ -187,6 +188,80 @@ async def run_pinged(url: str, silence: str):
     say(pinged=frame[0] == 9 and len(frame) == 9)
 
 
+FLOODS = {
+    "pings": b"\x89\x80\0\0\0\0", "pongs": b"\x8a\x80\0\0\0\0", "texts": b"\x81\x80\0\0\0\0",
+    "parts": b"\x00\x80\0\0\0\0",
+}
+
+
+async def run_flood(url: str, kind: str):
+    """A client that sends frames without contents, and says how it was closed; two others meet all the while."""
+    one, two = Client(VERSIONS[0], None), Client(VERSIONS[0], None)
+    flooding = Client(VERSIONS[0], None)
+    for client in (one, two, flooding):
+        assert await client.open(url) == b"\x02"
+    if kind == "parts":
+        flooding.socket.transport.write(b"\x02\x80\0\0\0\0")
+    flooding.socket.transport.write(FLOODS[kind] * 20_000)
+    try:
+        while True:
+            await flooding.receive()
+    except websockets.ConnectionClosed as closed:
+        say(code=closed.rcvd and closed.rcvd.code, reason=closed.rcvd and closed.rcvd.reason)
+    await one.send(two.id, b"hello")
+    assert await two.receive() == b"\x06" + one.id + b"\x00hello"
+    say(passed="datagrams")
+
+
+async def run_small(url: str):
+    """A client that sends more small datagrams than it may; the last one says that all were served."""
+    one, two = Client(VERSIONS[0], None), Client(VERSIONS[0], None)
+    for client in (one, two):
+        assert await client.open(url) == b"\x02"
+    for number in range(400):
+        await one.send(two.id, number.to_bytes(2, "big"))
+    assert await one.receive() == b"\x0d\x02"
+    while (await two.receive())[-2:] != (399).to_bytes(2, "big"):
+        pass
+    say(passed="small")
+    # Many short ones in one frame are not passed on; a few are, and so are long ones.
+    await one.send(two.id, bytes(900), size=1)
+    await one.send(two.id, bytes(8), size=1)
+    assert await two.receive() == b"\x07" + one.id + b"\x00\x00\x01" + bytes(8)
+    await one.send(two.id, bytes(54 * 1_200), size=1_200)
+    assert await two.receive() == b"\x07" + one.id + b"\x00" + (1_200).to_bytes(2, "big") + bytes(54 * 1_200)
+    say(passed="segments")
+
+
+async def run_unfinished(url: str, count: int):
+    """Clients that do not finish what they say; prints which of them are closed, and how."""
+    one, two = Client(VERSIONS[0], None), Client(VERSIONS[0], None)
+    clients = [Client(VERSIONS[0], None) for _ in range(count)]
+    for client in [one, two] + clients:
+        assert await client.open(url) == b"\x02"
+
+    async def closed(number: int, client: Client):
+        try:
+            while True:
+                await client.receive()
+        except websockets.ConnectionClosed as closed:
+            say(client=number, code=closed.rcvd and closed.rcvd.code)
+        except TimeoutError:
+            pass
+
+    waiting = [asyncio.create_task(closed(number, client)) for number, client in enumerate(clients)]
+    for client in clients:
+        # Half of a message that was promised to be 65,000 bytes long, behind a part of one.
+        part = b"\x04" + bytes(32) + b"\0" + bytes(20_000)
+        client.socket.transport.write(b"\x02\xfe" + len(part).to_bytes(2, "big") + bytes(4) + part)
+        client.socket.transport.write(b"\x00\xfe" + (40_000).to_bytes(2, "big") + bytes(4) + bytes(30_000))
+        # The relay has read it once it has passed on what came later.
+        await one.send(two.id, b"hello")
+        assert await two.receive() == b"\x06" + one.id + b"\x00hello"
+    say(passed="datagrams")
+    await asyncio.wait(waiting)
+
+
 class Relay:
     def __init__(self):
         self.clients = {}
@@ -273,6 +348,12 @@ if __name__ == "__main__":
         asyncio.run(run_slow(arguments[0]))
     elif what == "pinged":
         asyncio.run(run_pinged(arguments[0], arguments[1]))
+    elif what == "flood":
+        asyncio.run(run_flood(arguments[0], arguments[1]))
+    elif what == "small":
+        asyncio.run(run_small(arguments[0]))
+    elif what == "unfinished":
+        asyncio.run(run_unfinished(arguments[0], int(arguments[1])))
     elif what == "page":
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
         server.RequestHandlerClass = type("Page", (http.server.BaseHTTPRequestHandler,), {"do_GET": not_found})

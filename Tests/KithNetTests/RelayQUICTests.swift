@@ -341,6 +341,47 @@ import Testing
         }
     }
 
+    @Test func `who sends far more small datagrams than it may is closed, and others meet`() async throws {
+        try await withRelay {
+            $0.frameRate = 1
+        } _: { server, address in
+            let (one, two, three) = (DeviceKey(), DeviceKey(), DeviceKey())
+            let sender = await connected(address, key: one) { $0.headStart = .seconds(60) }
+            let receiver = await connected(address, key: two) { $0.headStart = .seconds(60) }
+            // Each goes in a frame of its own.
+            _ = await sender.send([UInt8](repeating: 1, count: 40), segmentSize: 1, to: sender, of: two.id) {
+                if case .state(.waiting) = $0 { true } else { false }
+            }
+            #expect(value("floods_total", of: server) > 0)
+            // Large ones are free of that, and so is whoever sends few.
+            let other = await connected(address, key: three) { $0.headStart = .seconds(60) }
+            let large = [UInt8](repeating: 2, count: 1_100)
+            #expect(
+                await other.send(large, segmentSize: 1_100, to: receiver, of: two.id) {
+                    $0 == .received(RelayedDatagrams(large), from: three.id)
+                } != nil)
+            for client in [sender, receiver, other] { await client.client.close() }
+        }
+    }
+
+    @Test func `a frame of many short datagrams is not cut up for a client by QUIC`() async throws {
+        try await withRelay { server, address in
+            let (one, two) = (DeviceKey(), DeviceKey())
+            let sender = await connected(address, key: one) { $0.usesQUIC = false }
+            let receiver = await connected(address, key: two) { $0.headStart = .seconds(60) }
+            sender.client.send([UInt8](repeating: 1, count: 3_000), segmentSize: 1, to: two.id)
+            guard
+                case .received(let datagrams, from: one.id)? =
+                    await sender.send([7, 8], segmentSize: 1, to: receiver, of: two.id)
+            else { throw KithError(.internal, "nothing was received") }
+            #expect(datagrams.contents.first == 7)
+            #expect(value("dropped_short_total", of: server) == 1)
+            #expect(value("sent_bytes_total", of: server) < 3_000)
+            await sender.client.close()
+            await receiver.client.close()
+        }
+    }
+
     // MARK: - What may happen
 
     @Test func `the link survives another port and address of the client`() async throws {

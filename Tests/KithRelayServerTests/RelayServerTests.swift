@@ -195,6 +195,94 @@ private final class DatagramFeed: ChannelInboundHandler {
         }
     }
 
+    private struct Closed: Decodable, Equatable {
+        var code: Int?
+        var reason: String?
+        var client: Int?
+        var passed: String?
+    }
+
+    private func value(_ name: String, of server: RelayServer) -> Int {
+        server.metrics.split(separator: "\n").first { $0.hasPrefix("kith_relay_\(name) ") }?
+            .split(separator: " ").last.flatMap { Int($0) } ?? -1
+    }
+
+    @Test(
+        .enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")),
+        arguments: ["pings", "pongs", "texts", "parts"])
+    func `a client that floods it with empty frames is closed, and says why`(kind: String) async throws {
+        try await RelayServer.with { server in
+            try await PythonPeer.run("relay_peer.py", ["flood", server.url, kind]) { peer in
+                let closed = try await peer.next(Closed.self)
+                #expect(closed == Closed(code: 1_008, reason: "far too many small frames"))
+                let said = try await peer.next(Closed.self)
+                #expect(said == Closed(passed: "datagrams"))
+            }
+            #expect(value("floods_total", of: server) == 1)
+        }
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")))
+    func `a client that sends too many small datagrams waits, and short ones do not travel by the hundred`()
+        async throws
+    {
+        try await RelayServer.with {
+            $0.loops = 1
+            $0.frameRate = 100
+            $0.queue.age = .seconds(60)
+        } _: { server in
+            try await PythonPeer.run("relay_peer.py", ["small", server.url]) { peer in
+                for step in ["small", "segments"] {
+                    let said = try await peer.next(Step.self)
+                    #expect(said == Step(passed: step))
+                }
+            }
+            #expect(value("rate_limited_total", of: server) > 0)
+            #expect(value("dropped_short_total", of: server) == 1)
+            #expect(value("floods_total", of: server) == 0)
+        }
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")))
+    func `of the clients that hold too much with what they do not finish the one that began first goes`() async throws {
+        try await RelayServer.with {
+            // On one loop, what was sent first is read first.
+            $0.loops = 1
+            $0.unfinishedBytes = 320 << 10
+        } _: { server in
+            try await PythonPeer.run("relay_peer.py", ["unfinished", server.url, "8"]) { peer in
+                var closed: Set<Int> = []
+                var number = Int?.none
+                while number.map({ closed.count < $0 }) ?? true {
+                    let said = try await peer.next(Closed.self)
+                    if let client = said.client {
+                        closed.insert(client)
+                    } else {
+                        number = value("unfinished_total", of: server)
+                    }
+                }
+                let count = try #require(number)
+                #expect((1..<8).contains(count) && closed == Set(0..<count))
+            }
+            try await eventually { server.clientCount == 0 && server.unfinishedBytes == 0 }
+        }
+    }
+
+    @Test(.enabled(if: PythonPeer.isInstalled("websockets, blake3, cryptography")))
+    func `a client that never finishes what it says is closed`() async throws {
+        try await RelayServer.with {
+            $0.unfinishedTime = 1
+        } _: { server in
+            try await PythonPeer.run("relay_peer.py", ["unfinished", server.url, "1"]) { peer in
+                // On a busy machine it may be closed before the others have met.
+                let said = [try await peer.next(Closed.self), try await peer.next(Closed.self)]
+                #expect(said.contains(Closed(passed: "datagrams")))
+                #expect(said.contains(Closed(code: 1_008, client: 0)))
+            }
+            #expect(value("unfinished_total", of: server) == 1)
+        }
+    }
+
     private struct Slow: Decodable {
         var exchanged: Int?
         var closed: Bool?

@@ -38,6 +38,9 @@ package struct WebSocketInbox {
     /// Starts without a message; a server expects masked frames, a client others.
     package init(limit: Int, expectsMask: Bool) { (self.limit, self.expectsMask) = (limit, expectsMask) }
 
+    /// The bytes of memory that the parts of a message hold which has not ended.
+    package var held: Int { if case .binary(let message) = partial { message.storageCapacity } else { 0 } }
+
     /// Takes the next frame.
     package mutating func received(_ frame: WebSocketFrame) throws(WebSocketError) -> Event {
         guard (frame.maskKey != nil) == expectsMask else { throw .notAllowed("a frame with the other end's masking") }

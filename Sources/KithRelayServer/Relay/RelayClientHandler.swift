@@ -22,6 +22,7 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     private let hub: RelayHub
     private let loop: RelayLoop
     private let socket: RelaySocket
+    private let decoder: RelayFrameDecoder
     private let version: RelayVersion
     private let token: String?
     private var state: State
@@ -44,6 +45,15 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     private var stalledSince: ContinuousClock.Instant?
     /// The rates of a client that has any.
     private var rates: Rates?
+    private var work: RelayWork
+    /// Of a client that was over one of its rates.
+    private var pausing: Pausing?
+    /// The number of a message that has begun and not ended, and when it began.
+    private var unfinished: (number: UInt64, since: ContinuousClock.Instant)?
+    /// True when one has ended since that was noted.
+    private var hasFinished = false
+    /// True once it is being closed: what it still says is not heard.
+    private var isEnding = false
     /// Made for the first datagram: a client that is idle costs little.
     private var forwarding: RelayForwarding?
 
@@ -52,12 +62,15 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
         var receiving: TokenBucket
         var sending: TokenBucket
         var sendsAgainAt: ContinuousClock.Instant?
-        var wasLimited = false
-        /// The time at which it is read again, while it is over its rate, and the task that does it.
-        var readsAgainAt: ContinuousClock.Instant?
-        var pausing: Scheduled<Void>?
 
         init(_ bucket: TokenBucket) { (receiving, sending) = (bucket, bucket) }
+    }
+
+    /// The time from which a client that was over a rate was not read, that at which it is again, and the task that does it.
+    private final class Pausing {
+        var began = ContinuousClock.now
+        var readsAgainAt: ContinuousClock.Instant?
+        var task: Scheduled<Void>?
     }
 
     /// The bytes written at once: a full record of TLS.
@@ -68,10 +81,12 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     private static let controlLimit = 16 << 10
 
     init(
-        _ hub: RelayHub, _ loop: RelayLoop, _ socket: RelaySocket, _ version: RelayVersion, token: String?,
-        times: RelayKeepAlive.Times
+        _ hub: RelayHub, _ loop: RelayLoop, _ socket: RelaySocket, _ decoder: RelayFrameDecoder,
+        _ version: RelayVersion, token: String?, times: RelayKeepAlive.Times
     ) {
-        (self.hub, self.loop, self.socket, self.version, self.token) = (hub, loop, socket, version, token)
+        (self.hub, self.loop, self.socket, self.decoder) = (hub, loop, socket, decoder)
+        (self.version, self.token) = (version, token)
+        work = RelayWork(rate: hub.options.frameRate, at: .now)
         var random = SystemRandomNumberGenerator()
         state = .proving(RelayHandshake.Server(using: &random))
         keepAlive = RelayKeepAlive(times, at: .now, using: &random)
@@ -93,8 +108,10 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     }
 
     private func ended() {
-        rates?.pausing?.cancel()
-        rates?.pausing = nil
+        pausing?.task?.cancel()
+        pausing = nil
+        if let unfinished { hub.unfinished.end(unfinished.number) }
+        unfinished = nil
         if case .open(let link) = state {
             link.handler.value = nil
             loop.remove(self)
@@ -118,9 +135,18 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !isEnding else { return }
+        let frame = unwrapInboundIn(data)
+        // A whole message counts by what it holds.
+        if frame.opcode != .binary || !frame.fin {
+            let isPart = frame.opcode == .binary || frame.opcode == .continuation
+            guard works(isPart && frame.length >= RelayWork.small ? 1 : RelayWork.idle) else { return }
+        }
         do {
-            switch try inbox.received(unwrapInboundIn(data)) {
-            case .message(let message): try received(message)
+            switch try inbox.received(frame) {
+            case .message(let message):
+                hasFinished = true
+                try received(message)
             case .ping(let bytes): write(.pong, bytes)
             case .close: close()
             case .nothing: break
@@ -132,10 +158,30 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     }
 
     func channelReadComplete(context: ChannelHandlerContext) {
-        keepAlive.heard(at: .now)
+        let now = ContinuousClock.now
+        keepAlive.heard(at: now)
+        noteUnfinished(at: now)
         forwarding?.flush()
         pump()
         context.fireChannelReadComplete()
+    }
+
+    /// Counts what a message holds that has begun and not ended.
+    private func noteUnfinished(at now: ContinuousClock.Instant) {
+        let held = isEnding ? 0 : decoder.held + inbox.held
+        if let known = unfinished {
+            if held > 0, !hasFinished { return hub.unfinished.update(known.number, held) }
+            hub.unfinished.end(known.number)
+            unfinished = nil
+        }
+        hasFinished = false
+        guard held > 0, let channel = context?.channel else { return }
+        let counters = hub.counters
+        let number = hub.unfinished.begin(held) {
+            counters.unfinished.count()
+            channel.close(promise: nil)
+        }
+        unfinished = (number, now)
     }
 
     // MARK: - Received
@@ -149,6 +195,7 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
             switch message.getInteger(at: message.readerIndex, as: UInt8.self) {
             case 4, 5: try forward(message, of: link)
             default:
+                guard works(RelayWork.idle) else { return }
                 switch try RelayFrame(Array(message.readableBytesView), version: version, from: .client) {
                 case .ping(let bytes): send(.pong(bytes))
                 case .pong(let bytes): _ = keepAlive.received(pong: bytes, at: .now)
@@ -187,16 +234,25 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
             let ecn = message.getInteger(at: start + 33, as: UInt8.self)
         else { throw RelayFrameError.wire(.truncated(needed: 34, left: count)) }
         guard ecn <= 3 else { throw RelayFrameError.ecn(ecn) }
+        let (length, segmentSize): (Int, Int?)
         if type == 5 {
-            guard count > 36, message.getInteger(at: start + 34, as: UInt16.self) != 0 else {
+            guard count > 36, let size = message.getInteger(at: start + 34, as: UInt16.self), size != 0 else {
                 throw RelayFrameError.empty
             }
+            (length, segmentSize) = (count - 36, Int(size))
         } else {
             guard count > 34 else { throw RelayFrameError.empty }
+            (length, segmentSize) = (count - 34, nil)
         }
         hub.counters.receivedFrames.count()
         hub.counters.receivedBytes.count(UInt64(count))
-        limit(count, of: link)
+        let cost = RelayWork.cost(of: length, segmentSize: segmentSize)
+        guard works(cost ?? RelayWork.idle) else { return }
+        guard cost != nil else { return hub.counters.droppedShort.count() }
+        let further = RelayWork.datagrams(in: length, segmentSize: segmentSize) - 1
+        if let pause = rates?.receiving.take(count + further * RelayWork.overhead, at: .now), pause > .zero {
+            wait(pause)
+        }
         let key = DeviceID(words: words)
         let forwarding = forwarding ?? RelayForwarding(hub, loop)
         self.forwarding = forwarding
@@ -214,31 +270,47 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
         forwarding.add(.buffer(message), from: link, to: receiver)
     }
 
-    /// Stops reading while the client is over its rate: TCP slows it down.
-    private func limit(_ count: Int, of link: RelayLink) {
-        guard let rates, let channel = context?.channel else { return }
-        let pause = rates.receiving.take(count, at: .now)
-        guard pause > .zero else { return }
-        hub.counters.rateLimited.count()
-        if !rates.wasLimited {
-            rates.wasLimited = true
-            send(.rateLimited)
+    /// Counts work that a frame makes; false when the client is closed for it.
+    private func works(_ cost: Int) -> Bool {
+        switch work.take(cost, at: .now) {
+        case .goesOn: return true
+        case .waits(let pause):
+            wait(pause)
+            return true
+        case .ends:
+            hub.counters.floods.count()
+            close(code: 1008, reason: "far too many small frames")
+            return false
         }
+    }
+
+    /// Stops reading while the client is over a rate: TCP slows it down.
+    private func wait(_ pause: Duration) {
+        guard let channel = context?.channel else { return }
+        hub.counters.rateLimited.count()
+        if pausing == nil, case .open = state { send(.rateLimited) }
+        let pausing = pausing ?? Pausing()
+        self.pausing = pausing
         _ = try? channel.syncOptions?.setOption(.autoRead, value: false)  // fails on a closed channel only
-        rates.readsAgainAt = ContinuousClock.now + pause
-        guard rates.pausing == nil else { return }
+        let now = ContinuousClock.now
+        let again = now + pause
+        if pausing.readsAgainAt == nil { pausing.began = now }
+        pausing.readsAgainAt = max(again, pausing.readsAgainAt ?? again)
+        guard pausing.task == nil else { return }
         readLater()
     }
 
     /// Reads again when the client's debt is paid, which may have grown meanwhile.
     private func readLater() {
-        guard let rates, let again = rates.readsAgainAt else { return }
+        guard let pausing, let again = pausing.readsAgainAt else { return }
         let pause = TimeAmount(max(again - .now, .zero))
-        rates.pausing = loop.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
+        pausing.task = loop.eventLoop.assumeIsolated().scheduleTask(in: pause) { [weak self] in
             guard let self else { return }
-            rates.pausing = nil
-            if let again = rates.readsAgainAt, again > .now { return readLater() }
-            rates.readsAgainAt = nil
+            pausing.task = nil
+            if let again = pausing.readsAgainAt, again > .now { return readLater() }
+            pausing.readsAgainAt = nil
+            // The time that it could not be heard does not count.
+            if let since = unfinished?.since { unfinished?.since = since + (.now - max(pausing.began, since)) }
             // Fails on a closed channel only.
             _ = try? context?.channel.syncOptions?.setOption(.autoRead, value: true)
         }
@@ -351,6 +423,12 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
             context.close(promise: nil)
             return
         }
+        if let unfinished, now - unfinished.since > .seconds(hub.options.unfinishedTime),
+            pausing?.readsAgainAt == nil
+        {
+            hub.counters.unfinished.count()
+            return close(code: 1008, reason: "a message was not finished")
+        }
         guard nextTick <= now else { return }
         // Whoever was forgotten, or became more than a guest, comes back and is treated accordingly.
         if case .open(let link) = state, let decide = hub.options.decide, decide(link.key) != .admit(link.role) {
@@ -377,12 +455,15 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     /// Sends what is due of the relay's own frames, and closes.
     func close() { close(code: 1000) }
 
-    private func close(code: UInt16) {
-        guard let context else { return }
+    private func close(code: UInt16, reason: String = "") {
+        guard let context, !isEnding else { return }
+        (isEnding, decoder.isEnded) = (true, true)
         // Whatever else it sent at once is not looked at.
         if case .proving = state { state = .closing }
         let channel = context.channel
-        control.writeWebSocketFrame(.connectionClose, ByteBuffer(integer: code), mask: nil)
+        var contents = ByteBuffer(integer: code)
+        contents.writeString(reason)
+        control.writeWebSocketFrame(.connectionClose, contents, mask: nil)
         queue.removeAll()
         (ready, passed) = (ByteBuffer(), (0, 0))
         // Whether or not it fits: the channel takes it, and forgets it with the socket.

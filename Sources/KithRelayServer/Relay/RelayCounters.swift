@@ -16,6 +16,9 @@ final class RelayCounters: Sendable {
     let droppedFull = Atomic<UInt64>(0)
     let droppedAbsent = Atomic<UInt64>(0)
     let droppedGuests = Atomic<UInt64>(0)
+    let droppedShort = Atomic<UInt64>(0)
+    let unfinished = Atomic<UInt64>(0)
+    let floods = Atomic<UInt64>(0)
     let rateLimited = Atomic<UInt64>(0)
     let protocolErrors = Atomic<UInt64>(0)
     let stunAnswers = Atomic<UInt64>(0)
@@ -49,6 +52,14 @@ final class RelayCounters: Sendable {
             "dropped_too_long_total", "Datagrams too long for a client's path.", "counter", "\(read(droppedTooLong))")
         add("dropped_absent_total", "Frames for devices that are not here.", "counter", "\(read(droppedAbsent))")
         add("dropped_guests_total", "Frames between two guests.", "counter", "\(read(droppedGuests))")
+        add(
+            "dropped_short_total", "Frames of many datagrams too short to travel together.", "counter",
+            "\(read(droppedShort))")
+        add(
+            "unfinished_total", "Clients closed for messages they did not finish.", "counter", "\(read(unfinished))")
+        add(
+            "floods_total", "Clients closed for far more small frames than they may send.", "counter", "\(read(floods))"
+        )
         add("rate_limited_total", "Clients that sent faster than they may.", "counter", "\(read(rateLimited))")
         add("protocol_errors_total", "Clients closed for breaking the protocol.", "counter", "\(read(protocolErrors))")
         add("stun_answers_total", "Questions of STUN answered.", "counter", "\(read(stunAnswers))")

@@ -141,6 +141,8 @@ final class RelayHub: Sendable {
     let limiter: Mutex<AddressLimiter>
     /// The sockets whose handshakes are under way.
     let openings = OpeningClients()
+    /// What clients have begun to say and not finished.
+    let unfinished: UnfinishedMessages
     let loops: [RelayLoop]
     private let shards = (0..<16).map { _ in Shard() }
     /// Changes whenever a client comes or goes: what was looked up before may be wrong.
@@ -149,6 +151,7 @@ final class RelayHub: Sendable {
     init(_ options: RelayServerOptions, _ loops: [any EventLoop]) {
         self.options = options
         limiter = Mutex(AddressLimiter(limits: options.limits))
+        unfinished = UnfinishedMessages(limit: options.unfinishedBytes)
         self.loops = loops.enumerated().map { RelayLoop($0, $1) }
     }
 

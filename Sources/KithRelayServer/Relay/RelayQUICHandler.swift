@@ -45,6 +45,7 @@ final class RelayQUICHandler: ConnectionHandler, RelayClientPort, @unchecked Sen
     private var sending: TokenBucket?
     private var sendsAgainAt: ContinuousClock.Instant?
     private var wasLimited = false
+    private var work: RelayWork
     private var timer: Scheduled<Void>?
     /// Fulfilled when it is gone.
     private var leaving: [EventLoopPromise<Void>] = []
@@ -58,6 +59,7 @@ final class RelayQUICHandler: ConnectionHandler, RelayClientPort, @unchecked Sen
         (self.hub, self.loop, self.key, self.ip) = (hub, loop, key, ip)
         forwarding = RelayForwarding(hub, loop)
         queue = FairSendQueue(limits: hub.options.queue)
+        work = RelayWork(rate: hub.options.frameRate, at: .now)
     }
 
     // MARK: - The connection's events
@@ -133,7 +135,7 @@ final class RelayQUICHandler: ConnectionHandler, RelayClientPort, @unchecked Sen
         case (.hello(let token), .waiting): greeted(token)
         case (.frame(.send(let device, let datagrams)), .open(let link)):
             let frame = RelayFrame.received(from: key, datagrams).bytes
-            guard admits(frame.count) else { return }
+            guard admits(frame.count, datagrams.contents.count, nil) else { return }
             forward(frame, from: link, to: device)
         // What it says while it is shown out, or before it is known to be there.
         case (.frame(.send), .closing), (.frame(.send), .greeted): break
@@ -196,7 +198,7 @@ final class RelayQUICHandler: ConnectionHandler, RelayClientPort, @unchecked Sen
         var frame = datagram
         do throws(RelayFrameError) {
             let header = try RelayedHeader(frame, from: .client)
-            guard admits(frame.count) else { return }
+            guard admits(frame.count, frame.count - header.start, header.segmentSize) else { return }
             RelayedHeader.turn(&frame, toFrameFrom: key)
             forward(frame, from: link, to: header.device)
         } catch {
@@ -214,17 +216,39 @@ final class RelayQUICHandler: ConnectionHandler, RelayClientPort, @unchecked Sen
         }
     }
 
-    /// Counts a frame; false when the client is over its rate: nothing slows datagrams down but their loss.
-    private func admits(_ count: Int) -> Bool {
+    /// Counts a frame, of `count` bytes and in it `length` of datagrams; false when the client is over a rate: nothing slows
+    /// datagrams down but their loss.
+    private func admits(_ count: Int, _ length: Int, _ segmentSize: Int?) -> Bool {
         hub.counters.receivedFrames.count()
         hub.counters.receivedBytes.count(UInt64(count))
-        guard receiving?.takeIfThere(count, at: .now) == false else { return true }
-        hub.counters.rateLimited.count()
-        if !wasLimited {
-            wasLimited = true
-            send(RelayStatus.rateLimited)
+        let now = ContinuousClock.now
+        let cost = RelayWork.cost(of: length, segmentSize: segmentSize)
+        switch work.takeIfThere(cost ?? RelayWork.idle, at: now) {
+        case .goesOn: break
+        case .waits:
+            limited()
+            return false
+        case .ends:
+            hub.counters.floods.count()
+            state = leave()
+            connection?.close(code: .exhausted, reason: "far too many small frames")
+            return false
         }
+        guard cost != nil else {
+            hub.counters.droppedShort.count()
+            return false
+        }
+        let further = RelayWork.datagrams(in: length, segmentSize: segmentSize) - 1
+        guard receiving?.takeIfThere(count + further * RelayWork.overhead, at: now) == false else { return true }
+        limited()
         return false
+    }
+
+    private func limited() {
+        hub.counters.rateLimited.count()
+        guard !wasLimited else { return }
+        wasLimited = true
+        send(RelayStatus.rateLimited)
     }
 
     // MARK: - Sent

@@ -52,6 +52,9 @@ public final class RelayServer: Sendable {
     /// Tells whether a device is connected now.
     package func isConnected(_ device: DeviceID) -> Bool { hub.active(device) != nil }
 
+    /// The bytes of memory that messages hold which clients by TCP have not finished.
+    package var unfinishedBytes: Int { hub.unfinished.bytes }
+
     /// The answers to an authority's challenges, which its plain pages show.
     package var challenges: ChallengeTable { hub.options.challenges }
 
@@ -140,6 +143,8 @@ public final class RelayServer: Sendable {
             .childChannelOption(
                 .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 512, maximum: 65_536)
             )
+            // One buffer's frames of a client, then the next client's.
+            .childChannelOption(.maxMessagesPerRead, value: 1)
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
             .childChannelOption(
                 .writeBufferWaterMark,

@@ -38,6 +38,16 @@ public struct RelayServerOptions: Sendable {
     public var rate: UInt64?
     /// The same for guests.
     public var guestRate: UInt64 = 16 << 10
+    /// The small frames, of fewer than 1,024 bytes, that a client may send in a second; a frame that carries nothing for
+    /// another client counts as 50.
+    ///
+    /// A client by TCP that sends more waits, one by QUIC loses them, and one far beyond it is closed.
+    public var frameRate: UInt64 = 10_000
+    /// The most bytes of memory that messages hold which clients by TCP have begun and not finished: beyond it the client
+    /// goes that has not finished for the longest time.
+    public var unfinishedBytes = 128 << 20
+    /// The time a client has to finish a message that it has begun, in seconds.
+    package var unfinishedTime = 30
     /// The bounds of one address.
     package var limits = AddressLimiter.Limits()
     /// The bounds of what waits for a client.
