@@ -809,6 +809,99 @@ class Bench:
         self.row("LAN, internet cut: found and connected p50", f"{middle:.2f} s", "2 s", "0.6 s", None, middle <= 0.6,
                  values=values)
 
+    # MARK: NAT64
+
+    def nat64(self):
+        """A device with IPv6 alone, behind tayga, whose router advertises the prefix, and one with IPv4 alone."""
+        missing = [name for name in ("tayga", "nft") if not shutil.which(name)]
+        if missing:
+            raise RuntimeError(f"{missing[0]} is not installed (scripts/bootstrap --test)")
+        name, kith, folder = f"nat64-{os.getpid()}", f"{self.programs}/kith", tempfile.mkdtemp(dir=self.folder)
+        # c1 has IPv6 alone, r1 is its router, c2 has IPv4 alone; at c2's address there is a relay, too.
+        spaces = {place: f"{name}-{place}" for place in ("c1", "r1", "c2")}
+
+        class Wires:
+            addresses = {"c2": "9.1.1.2:3340"}
+
+            def inside(self, place, *command):
+                return ["nsenter", f"--net=/run/netns/{spaces[place]}", *map(str, command)]
+
+        def run(place, line):
+            subprocess.run(wires.inside(place, *line.split()), check=True, stdout=subprocess.DEVNULL)
+        wires, running, times, returns = Wires(), [], [], []
+        phone, laptop = Device(wires, kith, "c1", "phone", folder), Device(wires, kith, "c2", "laptop", folder)
+        relay = Relay(wires, kith, "c2", folder)
+        # Nobody asks it for its clients at port 80.
+        relay.command = wires.inside("c2", kith, "relay", "--data", f"{folder}/relay", "--no-tls", "--listen",
+                                     wires.addresses["c2"])
+        try:
+            for space in spaces.values():
+                subprocess.run(["ip", "netns", "add", space], check=True)
+                subprocess.run(["ip", "-n", space, "link", "set", "lo", "up"], check=True)
+            for near, far, place in (("lan0", "eth0", "c1"), ("wan0", "eth0", "c2")):
+                run("r1", f"ip link add {near} type veth peer name {far} netns {spaces[place]}")
+                run("r1", f"ip link set {near} up")
+                run(place, f"ip link set {far} up")
+            run("r1", "sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv4.ip_forward=1")
+            for place, address, link in (("r1", "9.1.1.1/24", "wan0"), ("c2", "9.1.1.2/24", "eth0"),
+                                         ("r1", "2001:db8:64::1/64", "lan0"), ("r1", "fe80::64/64", "lan0"),
+                                         ("c1", "2001:db8:64::2/64", "eth0")):
+                run(place, f"ip address add {address} dev {link}" + (" nodad" if ":" in address else ""))
+            run("c1", "ip -6 route add default via fe80::64 dev eth0")
+            settings = f"{folder}/tayga.conf"
+            with open(settings, "w") as file:
+                file.write("tun-device nat64\nipv4-addr 192.168.255.1\nipv6-addr 2001:db8:64:1::64\n"
+                           "prefix 64:ff9b::/96\ndynamic-pool 192.168.255.0/24\n" f"data-dir {folder}\n")
+            run("r1", f"tayga -c {settings} --mktun")
+            run("r1", "ip link set nat64 up")
+            run("r1", "ip route add 192.168.255.0/24 dev nat64")
+            run("r1", "ip -6 route add 64:ff9b::/96 dev nat64")
+            for rule in ("add table ip nat", "add chain ip nat out { type nat hook postrouting priority 100 ; }",
+                         "add rule ip nat out oifname wan0 masquerade"):
+                subprocess.run(wires.inside("r1", "nft", rule), check=True)
+            running.append(subprocess.Popen(wires.inside("r1", "tayga", "-c", settings, "-d"),
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            router = subprocess.Popen(
+                wires.inside("r1", "python3", "-B", f"{HERE}/Tests/Interop/router_advertisement.py", "lan0"), text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1)
+            running.append(router)
+            router.stdout.readline()
+
+            def advertise():
+                router.stdin.write('{"lifetime": 600}\n')
+                router.stdout.readline()
+                found = subprocess.run(phone.command("doctor", "--network"), text=True, stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL)
+                return "64:ff9b::/96" in found.stdout
+            relay.start()
+            laptop.up("--no-discovery", "--use-relay", relay.url)
+            phone.up("--no-discovery", "--use-relay", relay.url)
+            until(20, advertise)
+            phone.run("pair", laptop.run("invite", "--yes", "--text"), "--yes")
+            for _ in range(3 if self.isQuick else 7):
+                laptop.down()
+                phone.down()
+                laptop.up("--no-discovery")
+                phone.up("--no-discovery")
+                # As routers do, until the device listens; how soon they do is theirs.
+                until(20, advertise)
+                start = time.monotonic()
+                times.append(phone.echo("laptop", 20) and time.monotonic() - start)
+                direct = until(20, lambda: phone.path("laptop") == laptop.path("phone") == "direct")
+                returns.append(direct and time.monotonic() - start)
+        finally:
+            for device in (laptop, phone):
+                device.kill()
+            for process in running:
+                process.kill()
+                process.wait()
+            relay.stop(signal.SIGKILL)
+            for space in spaces.values():
+                subprocess.run(["ip", "netns", "delete", space], stderr=subprocess.DEVNULL)
+        worst = max(value or 30 for value in times)
+        self.row("IPv6 alone to IPv4 alone: connected; direct", f"{worst:.2f}; {max(value or 30 for value in returns):.2f} s",
+                 "3; 4 s", "1.5; 2 s", None, worst <= 1.5, values=times, direct=returns)
+
     # MARK: The directory
 
     def records(self):
@@ -1018,7 +1111,7 @@ def measure(programs, folder, isQuick=False, only=None):
     """Prints the table, and gives its rows; `only` names some of them."""
     bench = Bench(programs, folder, isQuick)
     parts = [bench.pairs, bench.dials, bench.direct_dies, bench.restarts, bench.home_gone, bench.absent, bench.switches,
-             bench.both_switch, bench.both_sleep, bench.levels, bench.lan, bench.records, bench.certificate,
+             bench.both_switch, bench.both_sleep, bench.levels, bench.lan, bench.nat64, bench.records, bench.certificate,
              bench.relay, bench.crowd]
     print("\nreach, in the lab: two devices behind NATs, an internet, relays")
     print(f"  {'goal':44} {'value':>24} {'floor':>12} {'target':>12}   iroh")
