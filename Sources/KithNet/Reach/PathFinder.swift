@@ -54,7 +54,7 @@ final class PathFinder: @unchecked Sendable {
         self.state = state
         var limits = Puncher.Limits()
         limits.sockets = SpareSockets.count
-        puncher = Puncher(isClient: driver.isDialed, limits: limits, at: .now)
+        puncher = Puncher(isClient: driver.isDialed, device: peer, budget: state.punching, limits: limits)
         setOwn(at: .now)
     }
 

@@ -43,6 +43,8 @@ package struct ReachInfo: Hashable, Sendable {
 final class ReachState {
     /// What connected devices know, or are about to hear.
     var info = ReachInfo()
+    /// What devices may have this one send to addresses that they name.
+    let punching = PunchBudget()
     /// The links at which devices are to be found.
     var links: [DeviceID: [UInt32]] = [:]
     /// Gets the relays at which a peer says that it is to be found.

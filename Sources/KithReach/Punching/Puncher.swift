@@ -1,3 +1,4 @@
+package import KithIdentity
 package import KithWire
 
 /// Opens a direct path to another device through the NATs of both.
@@ -14,9 +15,10 @@ package import KithWire
 /// one end's ports are random and the other's NAT is easy, an attempt by chance follows the first round: the hard side
 /// sends from many sockets, the easy side to many ports, and they meet as birthdays do.
 ///
-/// What a peer can make a device send is bounded by ``Limits``: it names the addresses, so they may be a victim's.
+/// What a peer can make a device send is bounded by ``Limits`` and ``PunchBudget``: it names the addresses, so they may be
+/// a victim's.
 package struct Puncher: Sendable {
-    /// How much is sent, and how often.
+    /// How much is sent in a round or an attempt.
     package struct Limits: Hashable, Sendable {
         /// Addresses that the other end announced and are probed in a round.
         package var addresses = 32
@@ -24,10 +26,6 @@ package struct Puncher: Sendable {
         package var tries = 9
         /// Probes of a round, whatever it is made of: 32 × 9, of at most 64 bytes.
         package var probesPerRound = 288
-        /// Rounds that may follow each other at once.
-        package var roundBurst = 4
-        /// After which time there may be one more.
-        package var roundInterval = Duration.seconds(5)
         /// The first wait between two probes of an address; each next is 1.5 times as long.
         package var firstSpacing = Duration.milliseconds(20)
         /// When rounds begin again, after the news that began the series; then each minute.
@@ -42,12 +40,6 @@ package struct Puncher: Sendable {
         package var attemptProbes = 1_024
         /// Probes a second in an attempt: a connection sends 500 at most, of which some are answers.
         package var attemptRate = 400
-        /// How long after an attempt the next may begin.
-        ///
-        /// Once a minute, less what the two ends' rounds differ by: else one end would skip the round that the other
-        /// does not, and they would never meet again. Each attempt after the first doubles it, up to 16 times, until there is
-        /// news; an attempt that the other end announces is joined all the same.
-        package var attemptInterval = Duration.seconds(58)
         /// How long the hard side keeps its sockets: for all probes of the other end, and a round trip.
         package var attemptLength = Duration.seconds(4)
         /// Addresses nobody announced that a round takes up because a probe came from them.
@@ -91,6 +83,8 @@ package struct Puncher: Sendable {
 
     private let limits: Limits
     private let isClient: Bool
+    private let device: DeviceID
+    private let budget: PunchBudget
     private var local = NATKind()
     private var remote = NATKind()
     private var preference = ReachPreference.auto
@@ -112,20 +106,17 @@ package struct Puncher: Sendable {
     private var probesLeft = 0
     private var announcedLeft = 0
     private var reflexiveLeft = 0
-    private var credit: Double
-    private var creditAt: ContinuousClock.Instant
     private var attempt: Attempt?
-    private var lastAttempt: ContinuousClock.Instant?
-    /// Attempts since the last news, none of which has led to a path.
+    /// Attempts since the last news, none of which has led to a path: each doubles the time to the next, up to 16 times,
+    /// except for one that the other end announces.
     private var attemptsInVain = 0
     private var peerPlan = PunchRound.Plan.ordinary
     private var proven: (address: NetworkAddress, socket: Int)?
     private var actions: [Action] = []
 
-    /// Starts for a connection, at the end that dialed it or the other.
-    package init(isClient: Bool, limits: Limits = Limits(), at now: ContinuousClock.Instant) {
-        (self.isClient, self.limits) = (isClient, limits)
-        (credit, creditAt) = (Double(limits.roundBurst), now)
+    /// Starts for a connection to a device, at the end that dialed it or the other, within what the device may have.
+    package init(isClient: Bool, device: DeviceID, budget: PunchBudget, limits: Limits = Limits()) {
+        (self.isClient, self.device, self.budget, self.limits) = (isClient, device, budget, limits)
     }
 
     // MARK: - What is known
@@ -284,7 +275,7 @@ package struct Puncher: Sendable {
             addAnnounced(at: now)
             scheduleNext(at: now)
         } else if pendingStart == nil {
-            nextRound = now + creditDelay(at: now)
+            nextRound = now + budget.wait(of: device, at: now)
         }
     }
 
@@ -314,13 +305,11 @@ package struct Puncher: Sendable {
 
     private mutating func begin(at now: ContinuousClock.Instant) {
         pendingStart = nil
-        refill(at: now)
         // A peer that asks for more rounds than there may be gets them later.
-        guard credit >= 1 else {
-            nextRound = now + creditDelay(at: now)
+        guard budget.takeRound(of: device, at: now) else {
+            nextRound = now + budget.wait(of: device, at: now)
             return
         }
-        credit -= 1
         targets = []
         probesLeft = limits.probesPerRound
         reflexiveLeft = limits.peerReflexive
@@ -331,16 +320,6 @@ package struct Puncher: Sendable {
         addAnnounced(at: now)
         if nextRound == nil { scheduleNext(at: now) }
         beginAttempt(at: now)
-    }
-
-    private mutating func refill(at now: ContinuousClock.Instant) {
-        let earned = (now - creditAt) / limits.roundInterval
-        (credit, creditAt) = (min(credit + earned, Double(limits.roundBurst)), now)
-    }
-
-    private mutating func creditDelay(at now: ContinuousClock.Instant) -> Duration {
-        refill(at: now)
-        return credit >= 1 ? .zero : limits.roundInterval * (1 - credit)
     }
 
     private mutating func addAnnounced(at now: ContinuousClock.Instant) {
@@ -413,12 +392,17 @@ package struct Puncher: Sendable {
 
     private mutating func probeTargets(at now: ContinuousClock.Instant) {
         for index in targets.indices where targets[index].next <= now {
-            actions.append(.probe(targets[index].address, socket: targets[index].socket))
+            probe(targets[index].address, socket: targets[index].socket, at: now)
             targets[index].triesLeft -= 1
             targets[index].next = now + targets[index].wait
             targets[index].wait = targets[index].wait * 1.5
         }
         targets.removeAll { $0.triesLeft == 0 }
+    }
+
+    /// Probes an address, unless others have had it probed as often as it may be.
+    private mutating func probe(_ address: NetworkAddress, socket: Int, at now: ContinuousClock.Instant) {
+        if budget.takeProbe(to: address, at: now) { actions.append(.probe(address, socket: socket)) }
     }
 
     /// Tells whether an address may be probed: not this device's own, and by `local` no other network's.
@@ -436,7 +420,9 @@ package struct Puncher: Sendable {
     /// What this end does in an attempt now; `ordinary` when none makes sense, or the last was a moment ago.
     private func plan(at now: ContinuousClock.Instant) -> PunchRound.Plan {
         let pauses = peerPlan == .ordinary ? 1 << min(max(attemptsInVain - 1, 0), 4) : 1
-        if let lastAttempt, now - lastAttempt < limits.attemptInterval * pauses { return .ordinary }
+        if let last = budget.lastAttempt(of: device), now - last < budget.limits.attemptInterval * pauses {
+            return .ordinary
+        }
         guard isEnabled, limits.sockets > 0, proven == nil, !isMetered, preference != .local, peerPreference != .local,
             stage > 0 || peerPlan != .ordinary, attemptTarget != nil
         else { return .ordinary }
@@ -468,7 +454,7 @@ package struct Puncher: Sendable {
         guard attempt == nil, plan != .ordinary, let target = attemptTarget else { return }
         // The first round is without: most ends meet in it.
         guard roundEnd == nil || number > 1 else { return }
-        lastAttempt = now
+        budget.attempted(device, at: now)
         attemptsInVain += 1
         var left: [UInt16]?
         if plan == .openSockets {
@@ -492,7 +478,7 @@ package struct Puncher: Sendable {
         for item in left.suffix(batch) {
             var address = attempt.target
             if attempt.plan == .probePorts { address.port = item }
-            actions.append(.probe(address, socket: attempt.plan == .openSockets ? Int(item) : 0))
+            probe(address, socket: attempt.plan == .openSockets ? Int(item) : 0, at: now)
         }
         left.removeLast(min(batch, left.count))
         attempt.left = left

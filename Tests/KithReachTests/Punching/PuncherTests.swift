@@ -1,3 +1,4 @@
+import KithIdentity
 import KithReach
 import KithTesting
 import KithWire
@@ -41,10 +42,13 @@ import Testing
                 generation: 1, candidates: addresses.map { RankedCandidate(Candidate($0, kind), priority: 9) }))
     }
 
-    private func puncher(_ addresses: [NetworkAddress]? = nil) -> Puncher {
-        var puncher = Puncher(isClient: true, at: start)
+    private func puncher(
+        _ addresses: [NetworkAddress]? = nil, for device: DeviceID = DeviceKey().id,
+        within budget: PunchBudget = PunchBudget(), after time: Duration = .zero
+    ) -> Puncher {
+        var puncher = Puncher(isClient: true, device: device, budget: budget)
         puncher.set(relayRoundTrip: .milliseconds(80))
-        puncher.receive(list(addresses ?? [peer]), at: start)
+        puncher.receive(list(addresses ?? [peer]), at: start + time)
         return puncher
     }
 
@@ -64,7 +68,7 @@ import Testing
     }
 
     @Test func `a peer's round begins at once, and is the same where both announce one`() {
-        var puncher = Puncher(isClient: false, at: start)
+        var puncher = Puncher(isClient: false, device: DeviceKey().id, budget: PunchBudget())
         puncher.receive(list([peer]), at: start)
         puncher.set(relayRoundTrip: .milliseconds(200))
         puncher.receive(.round(PunchRound(number: 1, startDelay: 10)), at: start)
@@ -187,5 +191,67 @@ import Testing
         puncher.isProven(peer, socket: 17, at: start + .milliseconds(1_300))
         let done = run(&puncher, for: .seconds(100))
         #expect(done.closed == [17])
+    }
+
+    @Test func `a device that connects anew again and again gets four rounds, and one each five seconds`() {
+        let victims = (0..<32).map { NetworkAddress(ipv4: 0xC633_6400 + UInt32($0), port: 53) }
+        let (device, budget) = (DeviceKey().id, PunchBudget())
+        var probes: [(at: Duration, address: NetworkAddress, socket: Int)] = []
+        for tick in 0..<60 {
+            let time = Duration.milliseconds(500) * tick
+            var puncher = puncher(victims, for: device, within: budget, after: time)
+            puncher.receive(.round(PunchRound(number: 1)), at: start + time)
+            probes += run(&puncher, for: time + .milliseconds(499)).probes
+        }
+        #expect(probes.count { $0.at < .seconds(5) } <= 4 * 288)
+        #expect(probes.count <= (4 + 6) * 288)
+        // It is this device's credit alone.
+        var other = puncher(victims, within: budget, after: .seconds(30))
+        #expect(run(&other, for: .seconds(32)).probes.count == 288)
+    }
+
+    @Test func `a device that connects anew gets no attempt by chance before a minute is over`() {
+        let (device, budget) = (DeviceKey().id, PunchBudget())
+        var times: [Duration] = []
+        for second in stride(from: 0, to: 100, by: 5) {
+            let time = Duration.seconds(second)
+            var puncher = puncher(for: device, within: budget, after: time)
+            puncher.set(local: NATKind(mapping: .independent), at: start + time)
+            puncher.receive(
+                .nat(NATKind(mapping: .addressAndPortDependent, ports: .random)), at: start + time)
+            puncher.receive(.round(PunchRound(number: 2, plan: .openSockets)), at: start + time)
+            times += run(&puncher, for: time + .seconds(4)).probes.filter { $0.address != peer }.map(\.at)
+        }
+        #expect(times.count { $0 < .seconds(58) } == 1_024)
+        #expect(times.count == 2_048)
+    }
+
+    @Test func `many devices that name one address have it probed no more than one device may`() {
+        let budget = PunchBudget()
+        var times: [Duration] = []
+        for number in 0..<50 {
+            let victims = (0..<32).map { peer.with(port: UInt16(1_024 + number * 32 + $0)) }
+            let time = Duration.milliseconds(100) * number
+            var puncher = puncher(victims, within: budget, after: time)
+            times += run(&puncher, for: time + .milliseconds(1_500)).probes.map(\.at)
+        }
+        #expect(times.count >= 2_176 && times.count <= 2_176 + 75 * 7)
+    }
+
+    @Test func `what has its full credit again is forgotten, and too many get none`() {
+        var limits = PunchBudget.Limits()
+        (limits.devices, limits.addresses) = (2, 3)
+        let budget = PunchBudget(limits: limits)
+        let devices = (0..<3).map { _ in DeviceKey().id }
+        #expect(devices.map { budget.takeRound(of: $0, at: start) } == [true, true, false])
+        #expect(budget.wait(of: devices[2], at: start) > .zero)
+        #expect(budget.takeRound(of: devices[2], at: start + .seconds(6)))
+        let addresses = (0..<4).map { NetworkAddress(ipv4: 0xC633_6400 + UInt32($0), port: 53) }
+        #expect(addresses.map { budget.takeProbe(to: $0, at: start) } == [true, true, true, false])
+        #expect(budget.takeProbe(to: addresses[3], at: start + .seconds(1)))
+        #expect(budget.counts == (1, 1))
+        budget.attempted(devices[2], at: start + .seconds(6))
+        #expect(budget.takeRound(of: devices[0], at: start + .seconds(60)))
+        #expect(!budget.takeRound(of: devices[1], at: start + .seconds(60)))
     }
 }

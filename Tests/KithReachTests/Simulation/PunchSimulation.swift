@@ -1,3 +1,4 @@
+import KithIdentity
 import KithReach
 import KithTesting
 import KithWire
@@ -60,7 +61,6 @@ struct PunchSimulation {
         sharesNAT = kinds.count == 1
         let kinds = kinds.count == 1 ? [kinds[0], kinds[0]] : kinds
         now = start
-        let start = start
         ends = []
         for (number, kind) in kinds.enumerated() {
             let outside = NetworkAddress(ipv4: (203, 0, 113, UInt8(10 + number)), port: 0)
@@ -70,7 +70,8 @@ struct PunchSimulation {
             ends.append(
                 End(
                     nat: SimulatedNAT(kind, outside: outside, random: self.random.fork()),
-                    puncher: Puncher(isClient: number == 0, at: start),
+                    puncher: Puncher(
+                        isClient: number == 0, device: DeviceKey().id, budget: PunchBudget()),
                     reporter: NetworkReporter(localAddresses: [inside]), inside: inside))
         }
     }

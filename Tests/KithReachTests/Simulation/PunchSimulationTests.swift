@@ -98,7 +98,7 @@ import Testing
 
     @Test func `no schedule makes a device send more than the bounds`() {
         var random = SeededRandom.fromEnvironment()
-        let limits = Puncher.Limits()
+        let (limits, budget) = (Puncher.Limits(), PunchBudget.Limits())
         let count = environment("KITH_PUNCHES").flatMap { Int($0) } ?? 200
         var direct = 0
         for _ in 0..<count {
@@ -124,8 +124,8 @@ import Testing
             let limit = 70
             if simulation.run(for: .seconds(limit)) != nil { direct += 1 }
             for end in simulation.ends {
-                let rounds = Double(limits.roundBurst) + (simulation.now - simulation.start) / limits.roundInterval
-                let attempts = 1 + Int((simulation.now - simulation.start) / limits.attemptInterval)
+                let rounds = Double(budget.roundBurst) + (simulation.now - simulation.start) / budget.roundInterval
+                let attempts = 1 + Int((simulation.now - simulation.start) / budget.attemptInterval)
                 let most = Int(rounds.rounded(.up)) * limits.probesPerRound + attempts * limits.attemptProbes
                 #expect(end.probes <= most, "\(seed)")
                 #expect(end.mostSockets <= limits.sockets, "\(seed)")
