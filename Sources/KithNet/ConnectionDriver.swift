@@ -42,7 +42,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     }
 
     /// Indicates whether streams may begin.
-    private enum StreamIntake {
+    enum StreamIntake {
         case open
         /// None may; these wait until there are none.
         case draining([Promise<Void>])
@@ -52,42 +52,42 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     let loop: EndpointLoop
     private var phase: Phase
     /// The local end of its path, which it sends through.
-    private var localPath: LocalPath
+    var localPath: LocalPath
     /// The peer it was dialed to reach; nil when the peer dialed.
     let target: Dial.Target?
     var isDialed: Bool { target != nil }
     /// Indicates whether there was no way to the peer when it was last looked for.
-    private var isCutOff = false
+    var isCutOff = false
     /// Indicates whether its path goes by a relay, and not through its socket.
-    private var isRelayed: Bool
+    var isRelayed: Bool
     /// Finds its paths; nil where the endpoint, or the other end, does not.
-    private(set) var pathFinder: PathFinder?
+    var pathFinder: PathFinder?
     /// The stream on which the other end tells where it is, until it is known for sure who that is.
-    private var unreadControl: StreamID?
+    var unreadControl: StreamID?
     /// Is told what happens on its paths.
     var onPathEvent: (@Sendable (PathEvent) -> Void)?
     /// The datagrams that any thread wants to send.
     let outgoingDatagrams = Mutex(OutgoingDatagrams())
     /// Indicates whether datagrams of the peer are kept for a reader.
-    private var takesDatagrams = true
+    var takesDatagrams = true
     /// What takes everything that comes, where streams are not handed to tasks.
     var handling: Handling?
     /// The peer's addresses, as they were known when it was dialed; the next to try first.
-    private var peerAddresses: [NetworkAddress] = []
+    var peerAddresses: [NetworkAddress] = []
     /// The address it was first heard from, or dialed at.
     let dialed: NetworkAddress
     var engine: QUICConnection
     /// The verdict on a peer that dialed.
     let admission: AdmissionVerdict?
-    private var streams: [StreamID: Entry] = [:]
-    private var pendingOpens: [Promise<Result<QUICStream, KithError>>] = []
+    var streams: [StreamID: Entry] = [:]
+    var pendingOpens: [Promise<Result<QUICStream, KithError>>] = []
     private var timer: NIOScheduledCallback?
     private var timerDeadline = Timestamp.distantFuture
     /// The streams whose answer has come: their end goes out with whatever is sent next, or at the deadline.
-    private var ending: [StreamCore] = []
-    private var endingDeadline = Timestamp.distantFuture
+    var ending: [StreamCore] = []
+    var endingDeadline = Timestamp.distantFuture
     /// The time for which an end waits, in nanoseconds.
-    private static let endingDelay: Int64 = 5_000_000
+    static let endingDelay: Int64 = 5_000_000
     private(set) var routes: [ConnectionID] = []
     /// The tokens at a datagram's end which say that the peer has forgotten the connection.
     private(set) var resetTokens: [ResetToken] = []
@@ -96,10 +96,10 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     /// Indicates whether it waits for the socket to take more.
     var isBlocked = false
     private(set) var isRetired = false
-    private var intake = StreamIntake.open
-    private var portWatch = PortWatch()
+    var intake = StreamIntake.open
+    var portWatch = PortWatch()
     /// The address at which the other end says that it sees this one's usual socket.
-    private var observed: NetworkAddress?
+    var observed: NetworkAddress?
 
     private let scheduled = Mutex(Scheduling())
     /// The room `service` takes scheduled streams into.
@@ -111,7 +111,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     }
 
     /// A stream, and which of its directions the engine still moves.
-    private struct Entry {
+    struct Entry {
         let core: StreamCore
         /// The number of packets that had come when a stream of ours was opened.
         var packetsBefore: UInt64?
@@ -125,8 +125,8 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     }
 
     /// Closes it when nobody uses it, where the endpoint wants that.
-    private var idleClosing: IdleClosing?
-    private var idleTimer: Scheduled<Void>?
+    var idleClosing: IdleClosing?
+    var idleTimer: Scheduled<Void>?
 
     init(
         engine: consuming QUICConnection, socket: UDPSocket, remote: NetworkAddress, endpoint: EndpointDriver,
@@ -157,7 +157,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     private var purpose: Purpose? { if case .handshaking(let handshake) = phase { handshake.purpose } else { nil } }
 
-    private var closeReason: CloseReason? {
+    var closeReason: CloseReason? {
         switch phase {
         case .handshaking, .established: nil
         case .closed(let reason), .drained(let reason): reason
@@ -165,7 +165,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     }
 
     var isClosed: Bool { closeReason != nil }
-    private var isDrained: Bool { if case .drained = phase { true } else { false } }
+    var isDrained: Bool { if case .drained = phase { true } else { false } }
     var hasStreams: Bool { !streams.isEmpty || handling != nil }
 
     // MARK: - From any thread
@@ -460,7 +460,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             streamLimit: endpoint.options.maxIncomingStreams)
     }
 
-    private func closed(_ reason: CloseReason, isForgotten: Bool = false) {
+    func closed(_ reason: CloseReason, isForgotten: Bool = false) {
         guard !isClosed else { return }
         let (connection, purpose) = (connection, purpose)
         phase = .closed(reason)
@@ -508,232 +508,6 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         (routes, resetTokens) = ([], [])
     }
 
-    // MARK: - Paths
-
-    private func pathEvent(_ event: PathEvent) {
-        onPathEvent?(event)
-        pathFinder?.handle(event)
-    }
-
-    /// Begins to look for paths to a device, where both ends do; not yet to one that is held to little.
-    private func findPaths(of connection: Connection) {
-        guard pathFinder == nil, takesDatagrams, engine.eitherEndMoves, let state = endpoint.reach,
-            let peer = connection.peerID
-        else { return }
-        let finder = PathFinder(driver: self, peer: peer, state: state)
-        pathFinder = finder
-        if let stream = unreadControl { finder.opened(stream) }
-        unreadControl = nil
-        reportObserved()
-    }
-
-    /// Passes on where a device sees this one, once that device is known.
-    private func reportObserved() {
-        guard pathFinder != nil, let observed, let peer = connection?.peerID else { return }
-        endpoint.reach?.onObservedAddress?(peer, observed)
-    }
-
-    /// The other end has opened a stream to say where it is.
-    private func controlOpened(_ id: StreamID) {
-        if let pathFinder { return pathFinder.opened(id) }
-        // Until it is known who it is, its bytes wait within the limits of the stream.
-        unreadControl = unreadControl ?? id
-    }
-
-    // MARK: - Streams
-
-    private func streamOpened(_ id: StreamID) {
-        guard let connection else { return }
-        if handling != nil { return openedHandled(id) }
-        guard id.direction == .bidirectional else { return controlOpened(id) }
-        let core = StreamCore(id: id, driver: self)
-        let stream = QUICStream(core, connection: connection, isEarly: !engine.isConnected)
-        streams[id] = Entry(core: core)
-        idleClosing?.began()
-        // Letting go of a stream nobody can take aborts it.
-        if isDraining || !connection.offer(stream) { stream.abort(.closed) }
-    }
-
-    func open(_ promise: Promise<Result<QUICStream, KithError>>) {
-        if let closeReason {
-            promise.fulfil(.failure(closeReason.error))
-        } else if isDraining {
-            promise.fulfil(.failure(KithError(.closed, "The connection is being closed.")))
-        } else {
-            pendingOpens.removeAll { $0.isFulfilled }
-            pendingOpens.append(promise)
-            openPending()
-            service()
-        }
-    }
-
-    private func openPending() {
-        guard let connection else { return }
-        while let next = pendingOpens.first {
-            if next.isFulfilled {
-                pendingOpens.removeFirst()
-                continue
-            }
-            guard let stream = makeStream(of: connection) else { return }
-            pendingOpens.removeFirst()
-            // When the caller was cancelled meanwhile, the stream is let go here and so aborted.
-            next.fulfil(.success(stream))
-        }
-    }
-
-    /// A stream that this end opens; nil while the peer allows no more.
-    private func makeStream(of connection: Connection) -> QUICStream? {
-        guard let id = engine.openStream(.bidirectional) else { return nil }
-        let core = StreamCore(id: id, driver: self)
-        streams[id] = Entry(
-            core: core, packetsBefore: engine.statistics.packetsReceived, isEarly: !engine.isConnected)
-        idleClosing?.began()
-        return QUICStream(core, connection: connection)
-    }
-
-    /// Takes the reason the other end gives for breaking off a stream of ours, before it does.
-    func explain(_ id: StreamID, _ error: KithError) {
-        guard id.isClientInitiated == isDialed, let entry = streams[id] else { return }
-        entry.core.explain(error)
-    }
-
-    /// Follows the orders for one stream and moves its bytes.
-    private func serve(_ core: StreamCore) {
-        let orders = core.takeOrders()
-        guard let entry = streams[core.id], entry.core === core else { return }
-        // The engine refuses only what has become pointless meanwhile: a stream that ended on its own.
-        if let urgency = orders.priority { engine.setPriority(core.id, urgency) }
-        if let code = orders.stopReading {
-            if entry.hasInput { try? engine.stopSending(core.id, code: code) }
-            end(core.id, input: true)
-        }
-        if let code = orders.reset {
-            if entry.hasOutput { try? engine.reset(core.id, code: code) }
-            end(core.id, output: true)
-            return
-        }
-        drain(core)
-        fill(core)
-    }
-
-    /// Moves bytes from the outbox to the engine, until it takes no more.
-    private func drain(_ core: StreamCore) {
-        guard let entry = streams[core.id], entry.hasOutput, !entry.isFinishSent else { return }
-        while true {
-            switch core.nextOutput() {
-            case .none: return
-            case .finish:
-                streams[core.id]?.isFinishSent = true
-                do {
-                    try engine.finish(core.id)
-                } catch {
-                    outputEnded(core, error)
-                }
-                return
-            case .bytes(let chunk, let offset):
-                do throws(StreamError) {
-                    let taken = try write(chunk, from: offset, to: core.id)
-                    if taken > 0 { core.outputTaken(taken) }
-                    if taken < chunk.count - offset { return }
-                } catch {
-                    return outputEnded(core, error)
-                }
-            }
-        }
-    }
-
-    func write(_ chunk: [UInt8], from offset: Int, to id: StreamID) throws(StreamError) -> Int {
-        let result = unsafe chunk.withUnsafeBytes { bytes -> Result<Int, StreamError> in
-            do throws(StreamError) {
-                return .success(unsafe try engine.write(UnsafeRawBufferPointer(rebasing: bytes[offset...]), to: id))
-            } catch {
-                return .failure(error)
-            }
-        }
-        return try result.get()
-    }
-
-    private func outputEnded(_ core: StreamCore, _ error: StreamError) {
-        if case .stopped(let code) = error { return sendStopped(core.id, code: code) }
-        core.outputFailed(KithError(.closed, "The other device takes no more of it."))
-        end(core.id, output: true)
-    }
-
-    /// Moves bytes from the engine to the inbox, until there are none or it is full.
-    private func fill(_ core: StreamCore) {
-        guard let entry = streams[core.id], entry.hasInput else { return }
-        let scratch = unsafe endpoint.readBuffer
-        if core.awaitsInputEnd {
-            let result = unsafe try? engine.read(core.id, into: UnsafeMutableRawBufferPointer(rebasing: scratch[..<1]))
-            if let result, result.count == 0, !result.isFinished { return }
-            if result?.isFinished == false {
-                // The engine refuses only what has become pointless meanwhile.
-                try? engine.stopSending(core.id, code: KithError.Code.cancelled.wireCode)
-            }
-            return end(core.id, input: true)
-        }
-        while true {
-            let room = core.roomForInput()
-            guard room > 0 else { return }
-            do {
-                let target = unsafe UnsafeMutableRawBufferPointer(rebasing: scratch[..<min(room, scratch.count)])
-                let result = unsafe try engine.read(core.id, into: target)
-                if result.count > 0 || result.isFinished {
-                    let finishes = unsafe core.received(
-                        UnsafeRawBufferPointer(rebasing: target[..<result.count]), isFinished: result.isFinished)
-                    if finishes {
-                        ending.append(core)
-                        if endingDeadline == .distantFuture {
-                            endingDeadline = .now().advanced(nanoseconds: Self.endingDelay)
-                        }
-                    }
-                }
-                if result.isFinished { return end(core.id, input: true) }
-                if result.count == 0 { return }
-            } catch {
-                switch error {
-                case .reset(let code): streamReset(core.id, code: code)
-                case .unknown, .wrongDirection, .finished, .stopped:
-                    core.inputFailed(KithError(.closed, "No more can be read from the other device."))
-                    end(core.id, input: true)
-                }
-                return
-            }
-        }
-    }
-
-    private func streamReset(_ id: StreamID, code: UInt64) {
-        guard let entry = streams[id], entry.hasInput else { return }
-        // Early data was rejected, and there is no place for the stream any more: the peer has not seen it.
-        if entry.isEarly, code == 0, engine.earlyDataState == .rejected { entry.core.neverDelivered() }
-        entry.core.inputFailed(KithError(KithError.Code(wireCode: code), "The other device broke it off."))
-        end(id, input: true)
-    }
-
-    private func sendStopped(_ id: StreamID, code: UInt64) {
-        guard let entry = streams[id], entry.hasOutput else { return }
-        entry.core.outputFailed(
-            KithError(
-                KithError.Code(wireCode: code), "The other device stopped reading.", cause: ReadingStopped()))
-        end(id, output: true)
-    }
-
-    /// Notes that directions of a stream are over, and forgets it when both are.
-    private func end(_ id: StreamID, input: Bool = false, output: Bool = false) {
-        guard var entry = streams[id] else { return }
-        if input { entry.hasInput = false }
-        if output { entry.hasOutput = false }
-        guard !entry.hasInput, !entry.hasOutput else {
-            streams[id] = entry
-            return
-        }
-        streams[id] = nil
-        if !entry.isInBackground { idleClosing?.ended(at: .now()) }
-        guard streams.isEmpty else { return }
-        releaseDrainWaiters()
-        if isRetired { endpoint.retirementIsDue(self) }
-    }
-
     // MARK: - Orders from the connection
 
     func close(code: KithError.Code, reason: String) {
@@ -745,91 +519,6 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
                 origin: .local, code: code,
                 message: reason.isEmpty ? "This device closed the connection." : reason))
         service()
-    }
-
-    /// Ends the connection, because the machine at the other end says that nothing listens there.
-    func portIsClosed(_ closed: PortClosed) {
-        guard !isClosed else { return }
-        // Nobody is there to be told, and the machine answers only a few datagrams a second.
-        engine.abandon(code: KithError.Code.unreachable.wireCode, at: .now())
-        endpoint.noteClosed(closed.address)
-        self.closed(CloseReason(closed), isForgotten: true)
-        service()
-    }
-
-    /// Asks the machine at the other end of a path, while the peer is surely there: see ``PortWatch``.
-    private func watchPort(on path: PathAddress) {
-        guard path.local.kind == .socket, endpoint.options.asksMachines else { return portWatch.stop() }
-        // Other programs may take offence at the byte.
-        guard connection?.peerID != nil else { return }
-        portWatch.begin(on: path, loop: loop) { [weak self] count in self?.portRefused(count, on: path) }
-    }
-
-    /// Nothing has come from the peer for a probe time-out, or more.
-    ///
-    /// A peer that is there answers the probes before the machine has refused two bytes, one after the other.
-    private func askPort(on path: PathAddress) {
-        guard !isClosed, !isCutOff, path.local.kind == .socket, endpoint.options.asksMachines else { return }
-        portWatch.ask(on: path, packets: engine.statistics.packetsReceived, loop: loop, at: .now()) {
-            [weak self] count in self?.portRefused(count, on: path)
-        }
-    }
-
-    private func portRefused(_ count: Int, on path: PathAddress) {
-        let isGone = portWatch.refused(count, packets: engine.statistics.packetsReceived)
-        if isGone, !isCutOff, engine.paths.first?.address == path { portIsClosed(PortClosed(address: path.remote)) }
-    }
-
-    // MARK: - Use
-
-    /// Begins to watch whether anybody uses it; streams may be open already.
-    private func watchUse() {
-        guard let limit = endpoint.options.idleClosing else { return }
-        var closing = IdleClosing(after: limit, at: .now())
-        for entry in streams.values where !entry.isInBackground { closing.began() }
-        idleClosing = closing
-        checkUse()
-    }
-
-    private func checkUse() {
-        let now = Timestamp.now()
-        switch idleClosing?.next(at: now) {
-        case .wait(let until):
-            idleTimer = loop.scheduleTask(in: .nanoseconds(max(0, until - now))) { [weak self] in self?.checkUse() }
-        // Whoever wants something of the other end connects anew.
-        case .close: close(code: .closed, reason: "Nobody used the connection.")
-        case nil: break
-        }
-    }
-
-    /// Notes that a datagram goes out.
-    func wasUsed() { idleClosing?.used(at: .now()) }
-
-    /// Notes that a stream does not keep the connection open.
-    func isInBackground(_ id: StreamID) {
-        guard let entry = streams[id], !entry.isInBackground else { return }
-        streams[id]?.isInBackground = true
-        idleClosing?.ended(at: .now())
-    }
-
-    /// Takes no more streams and calls back once there are none.
-    func drain(_ done: Promise<Void>) {
-        for pending in pendingOpens {
-            pending.fulfil(.failure(KithError(.closed, "The connection is being closed.")))
-        }
-        pendingOpens = []
-        var waiters = if case .draining(let waiters) = intake { waiters } else { [Promise<Void>]() }
-        waiters.append(done)
-        intake = .draining(waiters)
-        if streams.isEmpty || isClosed { releaseDrainWaiters() }
-    }
-
-    private var isDraining: Bool { if case .draining = intake { true } else { false } }
-
-    private func releaseDrainWaiters() {
-        guard case .draining(let waiters) = intake else { return }
-        intake = .draining([])
-        for waiter in waiters { waiter.fulfil(()) }
     }
 
     /// Lifts the limits on what the peer may send ahead.
@@ -852,157 +541,6 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
 
     /// Retires the connection in favour of another one to the same peer.
     func retire(_ isRetired: Bool) { self.isRetired = isRetired }
-
-    // MARK: - The local network
-
-    /// The link as which the engine knows a socket: another one whenever another address stands behind it.
-    func link(of socket: UInt32) -> LocalLink { localPath.link(of: socket) }
-
-    /// The link as which the engine knows what a datagram came by.
-    @inline(__always)
-    func link(of link: LocalLink) -> LocalLink { link.kind == .relay ? link : localPath.link(of: link.number) }
-
-    /// Returns whether what the engine sends by `link` leaves by the connection's own socket.
-    func isOwn(_ link: LocalLink) -> Bool { localPath.isOwn(link) }
-
-    /// Looks whether the way to the peer has changed, and goes the new one.
-    ///
-    /// `isNews` says that something of the network surely has.
-    func networkChanged(isNews: Bool, interfaces: [NetworkAddress]) {
-        guard !isClosed, !isDrained else { return }
-        // The way by a relay is the relay's to look after.
-        guard !isRelayed, isDialed || engine.mayMove else {
-            if isNews { resume() }
-            return
-        }
-        guard let found = LocalAddresses.source(to: engine.remote) else {
-            isCutOff = true
-            tryOtherAddress()
-            return service()
-        }
-        let wasCutOff = isCutOff
-        isCutOff = false
-        if socket.address.isUnspecified {
-            if localPath.sourceChanged(to: found) { return resume(on: localPath) }
-        } else if !socket.address.isLoopback, !interfaces.contains(where: { $0.hasSameIP(as: socket.address) }) {
-            // What the socket is bound to is gone for now.
-            localPath.source = found
-            return endpoint.openSocket(like: socket, at: found) { [weak self] in
-                if let socket = $0 { self?.move(to: socket, isForced: true) }
-            }
-        }
-        if isNews || wasCutOff { resume() }
-    }
-
-    /// Asks at the next of the peer's other addresses that there is a way to, and goes on there once it has answered.
-    ///
-    /// So a connection outlives the address family it began with.
-    private func tryOtherAddress() {
-        for _ in peerAddresses.indices {
-            let other = peerAddresses.removeFirst()
-            peerAddresses.append(other)
-            guard other != engine.remote, LocalAddresses.source(to: other) != nil,
-                let socket = endpoint.route(to: other)
-            else { continue }
-            if engine.migrate(to: PathAddress(remote: other, local: link(of: socket.number)), at: .now()) { return }
-        }
-    }
-
-    /// The engine is on another path: where that is one of the other address family, so is the connection's own socket.
-    ///
-    /// Where it goes by a relay the connection has none, but keeps the last for the next direct path.
-    private func pathChanged(to address: PathAddress) {
-        let wasRelayed = isRelayed
-        isRelayed = address.local.kind == .relay
-        guard !isRelayed else {
-            isCutOff = false
-            // What others are told is the address of the usual one.
-            if let usual = endpoint.sockets.first(where: { $0.address.isIPv6 == socket.address.isIPv6 }),
-                usual !== socket, usual.address.hasSameIP(as: socket.address)
-            {
-                localPath = LocalPath(socket: usual)
-            }
-            return
-        }
-        if wasRelayed, address.local.number == socket.number {
-            localPath.source = address.remote.isLoopback ? nil : LocalAddresses.source(to: address.remote)
-        }
-        let isOther = wasRelayed && address.local.number != socket.number
-        guard isOther || address.remote.isIPv6 != socket.address.isIPv6,
-            let other = endpoint.socket(address.local.number),
-            other.address.isIPv6 == address.remote.isIPv6
-        else { return }
-        localPath = LocalPath(socket: other, source: LocalAddresses.source(to: address.remote))
-        isCutOff = false
-    }
-
-    /// Goes on through another socket.
-    ///
-    /// Before the engine may move it stays where it is, and moves when it may (RFC 9000 §9): while the handshake is not
-    /// confirmed, or the peer has given no id to spare. One that `isForced`, its socket being of no use any more, goes
-    /// at once.
-    func move(to other: UDPSocket, isForced: Bool = false) {
-        guard !isClosed, !isDrained, other.number != socket.number else { return }
-        if isRelayed {
-            localPath = LocalPath(socket: other)
-            return
-        }
-        guard other.address.isIPv6 == engine.remote.isIPv6 else { return }
-        guard
-            isForced || engine.migrate(to: PathAddress(remote: engine.remote, local: .socket(other.number)), at: .now())
-        else {
-            // The first of several does.
-            if localPath.awaitedSocket.flatMap(endpoint.socket) == nil { localPath.awaitedSocket = other.number }
-            return
-        }
-        resume(on: LocalPath(socket: other, source: localPath.source))
-    }
-
-    /// Goes on along another path from here, whatever path the engine is on.
-    private func resume(on path: LocalPath) {
-        localPath = path
-        localPath.pendingPath = nil
-        if !engine.migrate(to: PathAddress(remote: engine.remote, local: localPath.link), at: .now()) {
-            localPath.pendingPath = engine.paths[0].address.local
-            engine.networkChanged(at: .now())
-        }
-        service()
-    }
-
-    /// Makes a move that was not possible before.
-    private func moveWhenPossible() {
-        guard !isRelayed, engine.mayMove, !isClosed else { return }
-        if let number = localPath.awaitedSocket {
-            localPath.awaitedSocket = nil
-            if let other = endpoint.socket(number) { move(to: other) }
-        } else if engine.migrate(to: PathAddress(remote: engine.remote, local: localPath.link), at: .now()) {
-            localPath.pendingPath = nil
-        }
-    }
-
-    /// A socket that was opened for a while has been closed: no path goes by it any more.
-    func spareIsGone(_ number: UInt32) {
-        guard !isClosed, !isDrained else { return }
-        engine.linkIsGone(link(of: number), at: .now())
-        guard socket.number == number else { return }
-        if let usual = endpoint.sockets.first(where: { $0.address.isIPv6 == socket.address.isIPv6 }) {
-            localPath = LocalPath(socket: usual)
-        }
-        service()
-    }
-
-    /// A socket has been closed: what still went by it, as where the peer led the connection back, goes by its own.
-    func socketIsGone(_ number: UInt32) {
-        guard !isRelayed, !isClosed, !isDrained, number != socket.number, localPath.pendingPath == nil,
-            engine.paths[0].address.local.number == number
-        else { return }
-        resume(on: localPath)
-    }
-
-    private func resume() {
-        engine.networkChanged(at: .now())
-        service()
-    }
 
     func statistics(since established: Timestamp) -> ConnectionStatistics {
         let statistics = engine.statistics
