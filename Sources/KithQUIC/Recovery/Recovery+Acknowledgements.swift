@@ -14,6 +14,7 @@ extension Recovery {
     ) throws(AckViolation) {
         let index = space.rawValue
         guard !isDiscarded[index], ranges.count > 0 else { return }
+        if let since = spaces[index].unansweredSince, now - since > Self.longestDelay { noteStandstill(at: now) }
         let largest = ranges[0].largest
         guard largest < spaces[index].next else { throw .unsentPacket }
         if let skipped = skipped[index], largest >= skipped {
@@ -89,11 +90,13 @@ extension Recovery {
         if path.reordering.isSeen, ages.count > 0 {
             // Where packets overtake each other the largest number is mostly of one that came early, and would have the
             // path look far shorter than it is: all that arrived count alike, and no delay is taken off.
-            path.rtt.update(sample: ages.sum / ages.count, acknowledgementDelay: 0)
-            path.reordering.recentRoundTrips.append(path.rtt.latest)
-            sample.rtt = path.reordering.recentRoundTrips.lowerQuartile
-            sample.forgetsMinimum = !path.reordering.recentRoundTrips.isMeaningful
-        } else if let largestTime {
+            if isMeasurement(ages.sum / ages.count, at: now) {
+                path.rtt.update(sample: ages.sum / ages.count, acknowledgementDelay: 0)
+                path.reordering.recentRoundTrips.append(path.rtt.latest)
+                sample.rtt = path.reordering.recentRoundTrips.lowerQuartile
+                sample.forgetsMinimum = !path.reordering.recentRoundTrips.isMeaningful
+            }
+        } else if let largestTime, isMeasurement(now - largestTime, at: now) {
             // Before the handshake is done the delay is not believed (RFC 9002 §5.3).
             let believed = space == .application ? (isHandshakeConfirmed ? min(delay, peerMaxAckDelay) : delay) : 0
             path.rtt.update(sample: now - largestTime, acknowledgementDelay: max(0, believed))

@@ -2,6 +2,8 @@
 extension Recovery {
     /// The longest time between two probes, however long nothing has been heard.
     static let maximumProbeInterval: Int64 = .seconds(4)
+    /// The longest time by which a probe time-out is late because a processor was busy.
+    static let longestDelay: Int64 = .seconds(1)
 
     /// The time to call ``timedOut(at:)``; pacing is separate.
     package var deadline: Timestamp? {
@@ -52,6 +54,16 @@ extension Recovery {
         return earliest
     }
 
+    /// Notes that this process stood still, or its machine slept, when a probe time-out is long overdue.
+    ///
+    /// How long an acknowledgement took that waited meanwhile tells nothing of the path.
+    mutating func noteStandstill(at now: Timestamp) {
+        if let probe = nextProbe, now - probe.time > Self.longestDelay { standstillEnd = now }
+    }
+
+    /// Returns whether a packet's age measures the path: it was sent after this process last stood still.
+    func isMeasurement(_ age: Int64, at now: Timestamp) -> Bool { standstillEnd.map { age <= now - $0 } ?? true }
+
     /// The time of the packet that the next probe time-out is counted from.
     var unansweredSince: Timestamp? { nextProbe?.from }
 
@@ -67,6 +79,7 @@ extension Recovery {
             return .lossDetected
         }
         guard !isAmplificationBlocked, let probe = nextProbe, probe.time <= now else { return .none }
+        noteStandstill(at: now)
         path.probeCount += 1
         statistics.probes += 1
         path.ecn.timedOut(count: path.probeCount)

@@ -62,6 +62,8 @@ package struct Recovery: Sendable {
     var isPeerValidated: Bool
     /// Since when a client without anything in flight waits for the server (RFC 9002 §6.2.2.1).
     var antiDeadlockBase: Timestamp?
+    /// The time at which this process was last found to have stood still; `nil` when it never did.
+    var standstillEnd: Timestamp?
     /// The newest number left out of each space.
     var skipped: [UInt64?] = [nil, nil, nil]
     /// The packets declared lost lately, by space: they may arrive after all.

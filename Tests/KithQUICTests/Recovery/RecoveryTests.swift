@@ -41,6 +41,41 @@ extension Recovery {
         return recovery
     }
 
+    @Test(arguments: [true, false])
+    func `what waited while the process stood still is no sample of the round trip`(timerIsFirst: Bool) throws {
+        var recovery = confirmed()
+        recovery.send(offset: 0, at: start)
+        try recovery.ack(0...0, at: start + .milliseconds(50))
+        recovery.send(offset: 1, at: start + .milliseconds(60))
+        let before = recovery.rtt
+        let wake = start + .seconds(600)
+        if timerIsFirst {
+            #expect(recovery.timedOut(at: wake) == .probe(.application, packets: 2))
+            recovery.send(offset: 1, at: wake)
+        }
+        try recovery.ack(1...1, at: wake)
+        #expect(recovery.rtt == before)
+        // From then on it is measured again.
+        recovery.send(offset: 2, at: wake + .milliseconds(1))
+        let number: UInt64 = timerIsFirst ? 3 : 2
+        try recovery.ack(number...number, at: wake + .milliseconds(31))
+        #expect(recovery.rtt.latest == .milliseconds(30))
+    }
+
+    @Test func `a round trip that is longer than the probe time-outs is a sample`() throws {
+        var recovery = confirmed()
+        recovery.send(offset: 0, at: start)
+        try recovery.ack(0...0, at: start + .milliseconds(50))
+        let sent = start + .milliseconds(60)
+        recovery.send(offset: 1, at: sent)
+        while let deadline = recovery.deadline, deadline < sent + .seconds(3) {
+            _ = recovery.timedOut(at: deadline)
+            recovery.send(offset: 1, at: deadline)
+        }
+        try recovery.ack(1...1, at: sent + .seconds(3))
+        #expect(recovery.rtt.latest == .seconds(3))
+    }
+
     @Test func `three packets acknowledged after it make a packet lost`() throws {
         var recovery = confirmed()
         for number in 0..<5 { recovery.send(offset: UInt64(number), at: start) }
