@@ -259,8 +259,9 @@ import Synchronization
                 for: header, into: sendBuffer, random: UInt64.random(in: .min ... .max))
         case .short:
             // Perhaps the reset of a connection the peer has lost: only the connection itself can tell.
+            // It comes along any path that the connection has sent by, and the one in use may be dead (RFC 9000 §10.3.1).
             if let driver = unsafe resets.owner(ofResetIn: UnsafeRawBufferPointer(datagram)), !driver.isClosed,
-                driver.engine.remote == remote
+                driver.engine.paths.contains(where: { $0.address.remote == remote })
             {
                 unsafe driver.engine.receive(datagram, from: remote, to: driver.link(of: link), ecn: ecn, at: now)
                 return touch(driver)

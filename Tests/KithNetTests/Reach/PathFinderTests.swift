@@ -1,3 +1,4 @@
+import KithIO
 import KithIdentity
 import KithQUIC
 import KithReach
@@ -113,6 +114,43 @@ struct PathFinderTests {
                 // One probe may be lost.
                 pair.outgoing.probe([direct.remote])
                 return await relays(pair) == [nil, nil]
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(2)))
+    func `a device that has forgotten the connection says so by the relay where the direct path is dead`()
+        async throws
+    {
+        let (relay, key) = (MemoryRelay(loss: 0, delay: 1_000_000, seed: 11), DeviceKey())
+        var options = Self.options
+        // Else the machine itself says that nobody listens there.
+        options.asksMachines = false
+        try await withEndpoint(.v4, options) { client in
+            relay.connect(client, as: 3)
+            client.setLinks([3], of: key.id)
+            let connection = try await withEndpoint(.v4, key: key, options) { server in
+                relay.connect(server, as: 5)
+                let connection = try await client.connect(to: server.id, at: server.localAddresses)
+                try await eventually {
+                    await connection.heldPaths().contains { $0.address.local == .relay(3) && $0.isValidated }
+                }
+                // It ends as a process does that is killed.
+                let (driver, done) = (server.driver, Promise<Void>())
+                driver.loop.execute {
+                    let reason = CloseReason(origin: .local, code: .closed, message: "killed")
+                    for connection in driver.drivers.values { connection.abandon(reason) }
+                    done.fulfil(())
+                }
+                await done.value()
+                return connection
+            }
+            try await withEndpoint(.v4, key: key, options) { server in
+                relay.connect(server, as: 5)
+                #expect(connection.isOpen)
+                let stream = try await connection.openStream()
+                try await stream.write([1])
+                #expect(await connection.closed().origin == .remote)
             }
         }
     }
