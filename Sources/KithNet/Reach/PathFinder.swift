@@ -236,6 +236,8 @@ final class PathFinder: @unchecked Sendable {
     func linkOpened(_ link: UInt32) {
         guard state.links[peer]?.contains(link) == true else { return }
         attempts[link] = nil
+        // What went by it meanwhile is lost, and the next probe time-out may be seconds away.
+        if driver.engine.paths.first?.address.local == .relay(link) { driver.engine.networkChanged(at: .now()) }
         finish()
     }
 

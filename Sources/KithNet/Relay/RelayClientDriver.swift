@@ -50,6 +50,8 @@ final class RelayClientDriver {
     private var deadline: Scheduled<Void>?
     /// When to come back to a relay that restarts, and how long to try often.
     private var restart: (at: ContinuousClock.Instant, until: ContinuousClock.Instant)?
+    /// The time at which a link that was open ended, until another one is.
+    private var lost: ContinuousClock.Instant?
     private var isClosed = false
     /// The proxy that has been asked for a connection to the relay, until it is there.
     private var pendingProxy: ProxyServer?
@@ -388,9 +390,10 @@ final class RelayClientDriver {
             // What was reached before does not sit behind a portal that nobody has signed in to.
             lookForPortal(reason)
         }
-        end()
         let now = ContinuousClock.now
-        var pause = fixed ?? backoff.next(using: &random)
+        if link?.isOpen == true || isQUICOpen { lost = now }
+        end()
+        var pause = fixed ?? backoff.next(away: lost.map { now - $0 }, using: &random)
         if let restart, now < restart.until {
             pause = restart.at > now ? restart.at - now : min(pause, Self.restartPause)
         } else {
@@ -581,7 +584,7 @@ final class RelayClientDriver {
     /// The attempt is over: a carrier was let in.
     private func opened() {
         deadline?.cancel()
-        (restart, portal, deadline, failure) = (nil, nil, nil, nil)
+        (restart, portal, deadline, failure, lost) = (nil, nil, nil, nil, nil)
     }
 
     private func letIn(by connection: Connection) {

@@ -174,6 +174,8 @@ package struct RelayBackoff: Hashable, Sendable {
     package static let first = Duration.milliseconds(10)
     /// The longest, as a rule.
     package static let longest = Duration.seconds(16)
+    /// The first pauses that are long enough after a link has ended, as the relay may be restarting.
+    static let sufficient = Duration.milliseconds(250)
 
     private let longest: Duration
     private var pause = Self.first
@@ -182,9 +184,15 @@ package struct RelayBackoff: Hashable, Sendable {
     package init(longest: Duration = Self.longest) { self.longest = longest }
 
     /// The next pause, half of it at random; twice as long each time.
-    package mutating func next(using random: inout some RandomNumberGenerator) -> Duration {
+    ///
+    /// `away` is the time since a link to the relay has ended that was open; `nil` when none was. A relay that restarts is
+    /// missed for a quarter of that time at most, or for a quarter of a second.
+    package mutating func next(
+        away: Duration? = nil, using random: inout some RandomNumberGenerator
+    ) -> Duration {
         defer { pause = min(pause * 2, longest) }
-        return pause * Double.random(in: 0.5...1, using: &random)
+        let bound = away.map { max($0 / 4, Self.sufficient) } ?? pause
+        return min(pause, bound) * Double.random(in: 0.5...1, using: &random)
     }
 
     /// Starts again: the relay has answered.

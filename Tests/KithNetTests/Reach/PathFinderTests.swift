@@ -155,6 +155,26 @@ struct PathFinderTests {
         }
     }
 
+    @Test(.timeLimit(.minutes(2)))
+    func `a quiet connection by a relay whose link is open again says so at once`() async throws {
+        var options = Self.options
+        // Nothing else makes it send.
+        (options.keepAlive, options.idleTimeout) = (nil, .seconds(3_600))
+        try await withRelayedPair(client: options, server: options) { pair, relay in
+            try await exchange(pair)
+            for (endpoint, link) in [(pair.client, UInt32(3)), (pair.server, 5)] {
+                endpoint.removeLink(link)
+                // The loop has done it when it answers.
+                _ = await endpoint.activeLinks()
+            }
+            let before = relay.forwarded
+            relay.connect(pair.client, as: 3)
+            try await eventually { relay.forwarded > before }
+            relay.connect(pair.server, as: 5)
+            try await exchange(pair)
+        }
+    }
+
     @Test(.timeLimit(.minutes(2)), arguments: [true, false])
     func `who wants the relay alone leaves the direct path, and goes back to it when it wants to`(
         isClient: Bool

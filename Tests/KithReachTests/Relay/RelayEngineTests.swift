@@ -187,6 +187,25 @@ import Testing
         #expect(backoff.next(using: &random) <= .milliseconds(10))
     }
 
+    @Test func `a relay that was there is asked again before a quarter of the time it is away has passed`() {
+        var random = SeededRandom(seed: 8)
+        var backoff = RelayBackoff()
+        var away = Duration.zero
+        var count = 0
+        while away < .seconds(40) {
+            let pause = backoff.next(away: away, using: &random)
+            #expect(pause <= max(away / 4, .milliseconds(250)), "\(random)")
+            away += pause
+            count += 1
+        }
+        #expect(count < 50, "It is not asked more often than that needs.")
+        // In the end as any other.
+        for _ in 0..<20 {
+            let pause = backoff.next(away: .seconds(3_600), using: &random)
+            #expect(pause >= .seconds(8) && pause <= .seconds(16))
+        }
+    }
+
     @Test func `the clients of a relay that restarts come back one after the other`() {
         var random = SeededRandom(seed: 9)
         let schedule = RestartSchedule(clients: 5_000)
