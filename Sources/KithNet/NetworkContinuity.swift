@@ -11,7 +11,7 @@ struct NetworkState {
     var nextSocket: UInt32 = 0
     /// The addresses of the running interfaces when last looked at.
     var interfaces: [NetworkAddress] = []
-    var sleep = SleepWatch(kith_network_suspended())
+    var sleep = SleepWatch(kith_network_suspended(), at: .now())
     var heartbeat: RepeatedTask?
     var watch: (any Channel)?
     /// Indicates whether the system reports changes; otherwise they are polled for.
@@ -21,17 +21,24 @@ struct NetworkState {
     var lastFailure = Timestamp(nanoseconds: .min)
 }
 
-/// Notices that the machine has slept, by the clock that goes on meanwhile.
+/// Notices that the machine has slept, by the clock that goes on meanwhile, or that this process has stood still.
+///
+/// A process stands still where the system suspends apps, and in a virtual machine that is paused: no clock tells of it.
 struct SleepWatch {
+    /// The delay from which on a check that comes so late has not only waited for a processor.
+    static let longestDelay: Int64 = .seconds(5)
+
     private var suspended: Int64
+    private var last: Timestamp
 
     /// Begins with the time asleep so far, in nanoseconds.
-    init(_ suspended: Int64) { self.suspended = suspended }
+    init(_ suspended: Int64, at now: Timestamp) { (self.suspended, last) = (suspended, now) }
 
-    /// Returns whether the machine has slept since last asked, for half a second at least.
-    mutating func hasSlept(_ now: Int64) -> Bool {
-        defer { suspended = now }
-        return now - suspended > 500_000_000
+    /// Returns whether the machine has slept since last asked, for half a second at least, or the process stood still;
+    /// it is asked each second.
+    mutating func hasSlept(_ suspended: Int64, at now: Timestamp) -> Bool {
+        defer { (self.suspended, last) = (suspended, now) }
+        return suspended - self.suspended > 500_000_000 || now - last > Self.longestDelay
     }
 }
 
@@ -99,7 +106,7 @@ extension EndpointDriver {
     }
 
     private func beat() {
-        if network.sleep.hasSlept(kith_network_suspended()) {
+        if network.sleep.hasSlept(kith_network_suspended(), at: .now()) {
             examineNetwork(isNews: true)
             reach?.onWake?()
         } else if !network.isWatched, LocalAddresses.interfaceAddresses() != network.interfaces {

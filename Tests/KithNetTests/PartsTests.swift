@@ -165,3 +165,21 @@ import Testing
 private func accepted(_ tries: Int, _ body: () -> Bool) -> Int {
     (0..<tries).count { _ in body() }
 }
+
+@Suite struct SleepWatchTests {
+    private let start = Timestamp(nanoseconds: 1_000_000_000_000)
+
+    /// The answers of a watch to the time asleep, by the time it is asked.
+    private func answers(_ questions: [(suspended: Int64, at: Int64)]) -> [Bool] {
+        var watch = SleepWatch(7, at: start)
+        return questions.map { watch.hasSlept($0.suspended, at: start.advanced(nanoseconds: .seconds($0.at))) }
+    }
+
+    @Test func `a machine that was suspended has slept, once`() {
+        #expect(answers([(400_000_007, 1), (1_000_000_007, 2), (1_000_000_007, 3)]) == [false, true, false])
+    }
+
+    @Test func `a process that stood still has slept, and one that waited for a processor has not`() {
+        #expect(answers([(7, 1), (7, 6), (7, 606), (7, 607)]) == [false, false, true, false])
+    }
+}
