@@ -274,6 +274,7 @@ let tests: [Target] = [
     test(
         "KithRelayServer", "KithReach", "KithIdentity", "KithNet", "KithTesting", crypto, logging,
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
+        .product(name: "NIOEmbedded", package: "swift-nio"), .product(name: "NIOWebSocket", package: "swift-nio"),
         .product(name: "GRDB", package: "GRDB.swift")),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(

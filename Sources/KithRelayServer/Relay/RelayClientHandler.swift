@@ -22,7 +22,7 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     private let hub: RelayHub
     private let loop: RelayLoop
     private let socket: RelaySocket
-    private let decoder: RelayFrameDecoder
+    private let reader: RelayFrameReader
     private let version: RelayVersion
     private let token: String?
     private var state: State
@@ -81,10 +81,10 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     private static let controlLimit = 16 << 10
 
     init(
-        _ hub: RelayHub, _ loop: RelayLoop, _ socket: RelaySocket, _ decoder: RelayFrameDecoder,
+        _ hub: RelayHub, _ loop: RelayLoop, _ socket: RelaySocket, _ reader: RelayFrameReader,
         _ version: RelayVersion, token: String?, times: RelayKeepAlive.Times
     ) {
-        (self.hub, self.loop, self.socket, self.decoder) = (hub, loop, socket, decoder)
+        (self.hub, self.loop, self.socket, self.reader) = (hub, loop, socket, reader)
         (self.version, self.token) = (version, token)
         work = RelayWork(rate: hub.options.frameRate, at: .now)
         var random = SystemRandomNumberGenerator()
@@ -168,7 +168,7 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
 
     /// Counts what a message holds that has begun and not ended.
     private func noteUnfinished(at now: ContinuousClock.Instant) {
-        let held = isEnding ? 0 : decoder.held + inbox.held
+        let held = isEnding ? 0 : reader.held + inbox.held
         if let known = unfinished {
             if held > 0, !hasFinished { return hub.unfinished.update(known.number, held) }
             hub.unfinished.end(known.number)
@@ -457,7 +457,8 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
 
     private func close(code: UInt16, reason: String = "") {
         guard let context, !isEnding else { return }
-        (isEnding, decoder.isEnded) = (true, true)
+        isEnding = true
+        reader.end()
         // Whatever else it sent at once is not looked at.
         if case .proving = state { state = .closing }
         let channel = context.channel

@@ -63,11 +63,11 @@ final class RelayUpgrader: HTTPServerProtocolUpgrader, Sendable {
             guard let version = Self.opening(upgradeRequest)?.version else { throw Refusal() }
             let pipeline = context.pipeline.syncOperations
             if let pages = try? pipeline.handler(type: RelayPages.self) { pipeline.removeHandler(pages, promise: nil) }
-            let decoder = RelayFrameDecoder(maxFrameSize: RelayFrame.maxLength)
-            try pipeline.addHandler(ByteToMessageHandler(decoder))
+            let reader = RelayFrameReader(maxFrameSize: RelayFrame.maxLength)
+            try pipeline.addHandler(reader)
             try pipeline.addHandler(
                 RelayClientHandler(
-                    hub, loop, socket, decoder, version, token: Self.token(upgradeRequest),
+                    hub, loop, socket, reader, version, token: Self.token(upgradeRequest),
                     times: .asked(
                         upgradeRequest.headers[RelayKeepAlive.Times.header], usual: hub.options.keepAlive,
                         saving: hub.options.savingKeepAlive)))

@@ -1,5 +1,3 @@
-import NIOCore
-import NIOWebSocket
 import Synchronization
 
 /// The memory that the messages of all clients hold which have not come to their end yet.
@@ -71,30 +69,5 @@ final class UnfinishedMessages: Sendable {
         var closes: [@Sendable () -> Void] = []
         while state.bytes > limit, let close = state.takeOldest() { closes.append(close) }
         return closes
-    }
-}
-
-/// Reads frames of WebSocket, and knows what one holds that is not complete.
-final class RelayFrameDecoder: ByteToMessageDecoder {
-    typealias InboundOut = WebSocketFrame
-
-    private let decoder: WebSocketFrameDecoder
-    /// The bytes of memory that a part of a frame holds.
-    private(set) var held = 0
-    /// Set for a client that is being closed: what it still sends is not read.
-    var isEnded = false
-
-    init(maxFrameSize: Int) { decoder = WebSocketFrameDecoder(maxFrameSize: maxFrameSize) }
-
-    func decode(context: ChannelHandlerContext, buffer: inout ByteBuffer) throws -> DecodingState {
-        let state: DecodingState
-        if isEnded {
-            buffer.moveReaderIndex(to: buffer.writerIndex)
-            state = .needMoreData
-        } else {
-            state = try decoder.decode(context: context, buffer: &buffer)
-        }
-        held = buffer.readableBytes > 0 ? buffer.storageCapacity : 0
-        return state
     }
 }
