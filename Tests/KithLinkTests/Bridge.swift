@@ -70,14 +70,6 @@ final class Bridge {
     }
 
     private static func ip(_ words: String...) throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["ip"] + words
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw LinkError("ip \(words.joined(separator: " ")) failed") }
+        guard Program.succeeds(["ip"] + words) else { throw LinkError("ip \(words.joined(separator: " ")) failed") }
     }
 }

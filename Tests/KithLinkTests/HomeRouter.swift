@@ -66,7 +66,7 @@ final class HomeRouter {
         for words in [
             ["address", "add", "192.168.77.2/24", "dev", "eth0"], ["route", "add", "default", "via", "192.168.77.1"],
         ] {
-            _ = try output(bridge.command(at: 1, ["ip"] + words))
+            try Program.output(of: bridge.command(at: 1, ["ip"] + words))
         }
         // Of IPv6, at once: nobody else can have these addresses.
         try here(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", "net.ipv6.conf.eth0.accept_dad=0"])
@@ -77,7 +77,7 @@ final class HomeRouter {
             ["address", "add", "fe80::78/64", "dev", "eth0", "nodad"],
             ["route", "add", "default", "via", "fe80::77", "dev", "eth0"],
         ] {
-            _ = try output(bridge.command(at: 1, ["ip", "-6"] + words))
+            try Program.output(of: bridge.command(at: 1, ["ip", "-6"] + words))
         }
         // What miniupnpd expects to be there.
         try load(
@@ -123,41 +123,22 @@ final class HomeRouter {
     }
 
     /// Runs a command in the router.
-    @discardableResult func here(_ command: [String]) throws -> String { try output(bridge.command(at: 0, command)) }
-
-    /// Runs a command in the device.
-    func there(_ command: [String]) throws -> String { try output(bridge.command(at: 1, command)) }
-
-    private func output(_ command: [String]) throws -> String {
-        let process = Process()
-        let pipe = Pipe()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = command
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = pipe
-        process.standardError = pipe
-        try process.run()
-        let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw LinkError("\(command): \(text)") }
-        return text
+    @discardableResult func here(_ command: [String]) throws -> String {
+        try Program.output(of: bridge.command(at: 0, command))
     }
 
+    /// Runs a command in the device.
+    func there(_ command: [String]) throws -> String { try Program.output(of: bridge.command(at: 1, command)) }
+
     private func start() throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         // ip replaces itself by the daemon, which stays in the foreground.
-        process.arguments = bridge.command(
-            at: 0,
-            [
-                "miniupnpd", "-d", "-f", folder.appendingPathComponent("settings").path, "-P",
-                folder.appendingPathComponent("pid").path,
-            ])
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        daemon = process
+        daemon = try Program.start(
+            bridge.command(
+                at: 0,
+                [
+                    "miniupnpd", "-d", "-f", folder.appendingPathComponent("settings").path, "-P",
+                    folder.appendingPathComponent("pid").path,
+                ]))
     }
 
     /// Puts a second NAT between the router and the internet, where there is one machine: 11.1.1.2.
@@ -167,7 +148,7 @@ final class HomeRouter {
         let name = "kith-\(getpid())-\(UInt16.random(in: 0 ... .max))"
         let (nat, world) = ("\(name)-nat", "\(name)-world")
         for name in [nat, world] {
-            _ = try output(["ip", "netns", "add", name])
+            try Program.output(of: ["ip", "netns", "add", name])
             beyond.append(name)
         }
         try here(["ip", "link", "set", "wan1", "netns", nat])
@@ -179,7 +160,7 @@ final class HomeRouter {
             ["-n", nat, "link", "set", "wan1", "up"], ["-n", nat, "link", "set", "out0", "up"],
             ["-n", world, "link", "set", "lo", "up"], ["-n", world, "link", "set", "eth0", "up"],
         ] {
-            _ = try output(["ip"] + words)
+            try Program.output(of: ["ip"] + words)
         }
         try here(["ip", "route", "add", "default", "via", "9.1.1.254"])
         let masquerade = folder.appendingPathComponent("masquerade")
@@ -193,8 +174,8 @@ final class HomeRouter {
             }
 
             """.write(to: masquerade, atomically: true, encoding: .utf8)
-            _ = try output(inside + ["nft", "-f", masquerade.path])
-            _ = try output(inside + ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+            try Program.output(of: inside + ["nft", "-f", masquerade.path])
+            try Program.output(of: inside + ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
         }
     }
 
@@ -279,7 +260,7 @@ final class HomeRouter {
     func remove() {
         stop()
         // What is left of it ends with the machine.
-        for name in beyond { _ = try? output(["ip", "netns", "delete", name]) }
+        for name in beyond { _ = try? Program.output(of: ["ip", "netns", "delete", name]) }
         try? FileManager.default.removeItem(at: folder)
     }
 }

@@ -61,11 +61,11 @@ final class NAT64Network {
         try FileManager.default.createDirectory(at: settings, withIntermediateDirectories: true)
         try "nameserver 2001:db8:64::1\n".write(
             to: settings.appendingPathComponent("resolv.conf"), atomically: true, encoding: .utf8)
-        try run(["ip", "netns", "add", outside])
+        try Program.output(of: ["ip", "netns", "add", outside])
         try there(["ip", "link", "set", "lo", "up"])
         try here(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", "net.ipv4.ip_forward=1"])
         let router = URL(fileURLWithPath: bridge.path(of: 0)).lastPathComponent
-        try run([
+        try Program.output(of: [
             "ip", "link", "add", "wan0", "netns", router, "type", "veth", "peer", "name", "eth0", "netns", outside,
         ])
         try here(["ip", "link", "set", "wan0", "up"])
@@ -74,8 +74,10 @@ final class NAT64Network {
         try there(["ip", "address", "add", "\(Self.world)/24", "dev", "eth0"])
         try here(["ip", "address", "add", "2001:db8:64::1/64", "dev", "eth0", "nodad"])
         try here(["ip", "address", "add", "fe80::64/64", "dev", "eth0", "nodad"])
-        try run(bridge.command(at: 1, ["ip", "address", "add", "2001:db8:64::2/64", "dev", "eth0", "nodad"]))
-        try run(bridge.command(at: 1, ["ip", "-6", "route", "add", "default", "via", "fe80::64", "dev", "eth0"]))
+        try Program.output(
+            of: bridge.command(at: 1, ["ip", "address", "add", "2001:db8:64::2/64", "dev", "eth0", "nodad"]))
+        try Program.output(
+            of: bridge.command(at: 1, ["ip", "-6", "route", "add", "default", "via", "fe80::64", "dev", "eth0"]))
         let file = folder.appendingPathComponent("settings").path
         try """
         tun-device nat64
@@ -93,14 +95,14 @@ final class NAT64Network {
         try here(["nft", "add table ip nat"])
         try here(["nft", "add chain ip nat out { type nat hook postrouting priority 100 ; }"])
         try here(["nft", "add rule ip nat out oifname wan0 masquerade"])
-        try start(bridge.command(at: 0, ["tayga", "-c", file, "-d"]))
+        daemons.append(try Program.start(bridge.command(at: 0, ["tayga", "-c", file, "-d"])))
     }
 
     /// Runs a command in the router.
-    func here(_ command: [String]) throws { try run(bridge.command(at: 0, command)) }
+    func here(_ command: [String]) throws { try Program.output(of: bridge.command(at: 0, command)) }
 
     /// Runs a command in the machine of the internet.
-    func there(_ command: [String]) throws { try run(insideWorld(command)) }
+    func there(_ command: [String]) throws { try Program.output(of: insideWorld(command)) }
 
     /// The command that runs `command` in the machine of the internet.
     func insideWorld(_ command: [String]) -> [String] { ["ip", "netns", "exec", outside] + command }
@@ -119,31 +121,6 @@ final class NAT64Network {
         return bridge.command(at: 0, ["python3", "-B", script.path, "eth0"])
     }
 
-    private func run(_ command: [String]) throws {
-        let process = Process()
-        let pipe = Pipe()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = command
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = pipe
-        process.standardError = pipe
-        try process.run()
-        let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw LinkError("\(command): \(text)") }
-    }
-
-    private func start(_ command: [String]) throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = command
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        daemons.append(process)
-    }
-
     /// Ends it.
     func remove() {
         for daemon in daemons {
@@ -153,7 +130,7 @@ final class NAT64Network {
         daemons = []
         bridge.remove()
         // What is left of it ends with the machine.
-        try? run(["ip", "netns", "delete", outside])
+        _ = try? Program.output(of: ["ip", "netns", "delete", outside])
         for place in [folder, settings] { try? FileManager.default.removeItem(at: place) }
     }
 }

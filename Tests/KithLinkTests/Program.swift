@@ -15,17 +15,39 @@ final class Program: Sendable {
         self.lines = lines
     }
 
-    /// Whether `command` ends with status 0; what it prints is nobody's business.
-    static func succeeds(_ command: [String]) -> Bool {
+    /// Starts `command`, with nothing to read; what it prints is nobody's business unless there is an output.
+    static func start(_ command: [String], output: Pipe? = nil) throws -> Process {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = command
         process.standardInput = FileHandle.nullDevice
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        do { try process.run() } catch { return false }
+        process.standardOutput = output ?? FileHandle.nullDevice
+        process.standardError = output ?? FileHandle.nullDevice
+        try process.run()
+        return process
+    }
+
+    /// Whether `command` ends with status 0; what it prints is nobody's business.
+    static func succeeds(_ command: [String]) -> Bool {
+        do {
+            let process = try start(command)
+            process.waitUntilExit()
+            return process.terminationStatus == 0
+        } catch {
+            return false
+        }
+    }
+
+    /// Runs `command` to its end, and gives what it printed.
+    ///
+    /// - Throws: ``LinkError``, with what it printed, when its status is not 0.
+    @discardableResult static func output(of command: [String]) throws -> String {
+        let pipe = Pipe()
+        let process = try start(command, output: pipe)
+        let text = String(decoding: pipe.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
-        return process.terminationStatus == 0
+        guard process.terminationStatus == 0 else { throw LinkError("\(command): \(text)") }
+        return text
     }
 
     /// Runs `command` while `body` runs; what a quiet one says of its errors is nobody's business.
