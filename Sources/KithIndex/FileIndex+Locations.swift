@@ -60,7 +60,7 @@ extension FileIndex {
                     sql: """
                         INSERT INTO entry
                             (id, folder, name, kind, category, extension, size, modified, changed, inode, added, flags)
-                        VALUES (?, 0, ?, 1, 0, '', 0, ?, ?, ?, ?, 0)
+                        VALUES (?, 0, ?, 1, '', '', 0, ?, ?, ?, ?, 0)
                         """,
                     arguments: [id, Data(path), attributes.modified, attributes.changed, attributes.inode, now])
                 try database.execute(

@@ -12,7 +12,11 @@ extension FileIndex {
     /// What it finds can be searched while it goes on. Cancelled, it stops after the transaction at hand: what was found
     /// stays, what has gone may still be there.
     ///
-    /// - Parameter progress: Called after each transaction.
+    /// - Parameters:
+    ///   - id: The number of the location.
+    ///   - watcher: Told of each folder before it is listed.
+    ///   - progress: Called after each transaction.
+    /// - Returns: what it did.
     /// - Throws: `.notFound` when there is no such location, `.unreachable` when its folder is not there, or another file
     ///   system is: then the index stays as it is. `.cancelled`.
     package func scan(

@@ -107,10 +107,9 @@ struct TreeLife {
 
     mutating func happen(using random: inout SeededRandom) throws {
         count += 1
-        let folder = folders.randomElement(using: &random)!
-        let name =
-            (folder.isEmpty ? "" : folder + "/") + ["n\(count % 9).txt", "ä\(count)", ".h\(count)", "x y\(count)"]
-            .randomElement(using: &random)!
+        let folder = folders.randomElement(using: &random) ?? ""
+        let last = ["n\(count % 9).txt", "ä\(count)", ".h\(count)", "x y\(count)"].randomElement(using: &random) ?? ""
+        let name = (folder.isEmpty ? "" : folder + "/") + last
         let path = tree.path(name)
         let file = files.randomElement(using: &random)
         switch Int.random(in: 0..<12, using: &random) {

@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import KithCatalog
 import KithTesting
 import Logging
 

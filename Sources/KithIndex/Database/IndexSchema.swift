@@ -29,7 +29,7 @@ enum IndexSchema {
                         folder INTEGER NOT NULL,
                         name BLOB NOT NULL,
                         kind INTEGER NOT NULL,
-                        category INTEGER NOT NULL,
+                        category TEXT NOT NULL,
                         extension TEXT NOT NULL,
                         size INTEGER NOT NULL,
                         modified INTEGER NOT NULL,
@@ -67,10 +67,10 @@ enum IndexSchema {
                     ) STRICT;
                     CREATE TABLE tag (
                         id INTEGER PRIMARY KEY,
-                        name TEXT NOT NULL UNIQUE COLLATE NOCASE,
-                        parent INTEGER REFERENCES tag (id) ON DELETE SET NULL,
-                        color TEXT
+                        name TEXT NOT NULL COLLATE NOCASE,
+                        parent INTEGER REFERENCES tag (id) ON DELETE CASCADE
                     ) STRICT;
+                    CREATE UNIQUE INDEX tag_place ON tag (ifnull(parent, 0), name);
                     CREATE TABLE tag_use (
                         entry INTEGER NOT NULL REFERENCES entry (id) ON DELETE CASCADE,
                         tag INTEGER NOT NULL REFERENCES tag (id) ON DELETE CASCADE,

@@ -19,8 +19,8 @@ struct IndexedName {
         return text.count <= 16 ? String(text) ?? "" : ""
     }
 
-    /// The number of the category.
-    func category(_ kind: EntryKind) -> Int { 0 }
+    /// The category of what has this name; empty for what is no file.
+    func category(_ kind: StoredKind) -> String {
+        kind == .file ? FileCategory(extension: fileExtension).rawValue : ""
+    }
 }
-
-func foldedName(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self).lowercased() }

@@ -102,7 +102,7 @@ struct ListedEntry: Sendable {
 
 /// The attributes of a file that an index keeps, or compares by.
 struct FileAttributes: Hashable, Sendable {
-    var kind: EntryKind
+    var kind: StoredKind
     /// Bytes.
     var size: Int64
     /// The time of the last change of its content, in nanoseconds since 1970.
@@ -139,8 +139,8 @@ struct FileAttributes: Hashable, Sendable {
     }
 }
 
-/// The kinds of thing that a name stands for.
-package enum EntryKind: Int, Hashable, Sendable, CaseIterable {
+/// The kinds of thing that a name stands for, by their numbers in the database.
+enum StoredKind: Int, Hashable, Sendable, CaseIterable {
     /// A regular file.
     case file = 0
     /// A folder.

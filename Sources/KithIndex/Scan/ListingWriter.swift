@@ -108,23 +108,33 @@ struct ListingWriter {
             known[name] = Known(
                 id: row[0], kind: row[2], size: row[3], modified: row[4], changed: row[5], inode: row[6], flags: row[7])
         }
+        if listing.problem == nil { try noteAttributes(listing.attributes, of: id) }
         let folderIsHidden = try isHidden(id)
-        var moved: Set<Int64> = []
         for entry in listing.entries {
             state.counts.entries += 1
             if let old = known.removeValue(forKey: entry.name) {
                 try update(entry, old, id, folderIsHidden, listing, &state)
             } else if !state.isFirst, let id = try move(entry, into: id, folderIsHidden, listing, &state) {
-                moved.insert(id)
+                // One that had another name in this folder has it no more.
+                if let before = known.first(where: { $0.value.id == id })?.key { known[before] = nil }
             } else {
                 try insert(entry, into: id, folderIsHidden, listing, &state)
             }
         }
-        // One that has another name in this folder is there.
-        for old in known.values where !moved.contains(old.id) && old.flags & IndexSchema.Flags.gone.rawValue == 0 {
+        for old in known.values where old.flags & IndexSchema.Flags.gone.rawValue == 0 {
             try markGone.execute(arguments: [old.id])
             state.counts.removed += 1
         }
+    }
+
+    /// A folder's own times and size change with what is in it, which the folder around it is not told.
+    private func noteAttributes(_ attributes: FileAttributes, of id: Int64) throws {
+        try database.cachedStatement(
+            sql: """
+                UPDATE entry SET size = ?2, modified = ?3, changed = ?4
+                WHERE id = ?1 AND (size <> ?2 OR modified <> ?3 OR changed <> ?4)
+                """
+        ).execute(arguments: [id, attributes.size, attributes.modified, attributes.changed])
     }
 
     private func isHidden(_ id: Int64) throws -> Bool {
@@ -180,7 +190,7 @@ struct ListingWriter {
             old.kind == attributes.kind.rawValue && old.size == attributes.size && old.modified == attributes.modified
             && old.inode == attributes.inode && old.changed == attributes.changed
         let path = listing.path.appending(name: entry.name)
-        if old.kind == EntryKind.folder.rawValue, attributes.kind != .folder {
+        if old.kind == StoredKind.folder.rawValue, attributes.kind != .folder {
             try removeContents(of: old.id)
             try database.cachedStatement(sql: "DELETE FROM folder WHERE id = ?").execute(arguments: [old.id])
         }
@@ -190,7 +200,7 @@ struct ListingWriter {
         ])
         state.counts.changed += 1
         if attributes.kind == .folder {
-            if old.kind != EntryKind.folder.rawValue {
+            if old.kind != StoredKind.folder.rawValue {
                 try addFolder(old.id, at: path, attributes, &state)
             } else if old.flags & IndexSchema.Flags.gone.rawValue != 0 || old.inode != attributes.inode {
                 state.toList.append(path)

@@ -1,0 +1,134 @@
+import Foundation
+import GRDB
+package import KithWire
+
+extension FileIndex {
+    /// The most bytes of the name of one tag.
+    package static let tagNameLimit = 256
+    /// The most tags in one another.
+    package static let tagDepthLimit = 16
+
+    /// All tags by their paths, with the number of entries that carry each itself.
+    package func tags() throws(KithError) -> [(path: [String], uses: Int)] {
+        do {
+            return try database.read { database in
+                let tree = try TagTree(database)
+                return try Row.fetchAll(
+                    database,
+                    sql: "SELECT id, (SELECT count(*) FROM tag_use WHERE tag = tag.id) FROM tag"
+                ).map { (path: tree.path(of: $0[0]), uses: $0[1]) }.sorted {
+                    $0.path.lexicographicallyPrecedes($1.path)
+                }
+            }
+        } catch {
+            throw Self.failure("list the tags", error)
+        }
+    }
+
+    /// Gives entries tags and takes some away, all or nothing.
+    ///
+    /// - Parameters:
+    ///   - paths: The paths of the entries.
+    ///   - add: Tags, each with those above it; those that are not there are made.
+    ///   - remove: Tags; one that an entry does not carry is none the less.
+    /// - Throws: `.notFound` for a path that is not in the index, or a tag to be taken away that does not exist.
+    package func changeTags(of paths: [[UInt8]], add: [[String]], remove: [[String]]) async throws(KithError) {
+        do {
+            try await database.write { database in
+                let entries = try paths.map { try Self.entry(at: $0, database) }
+                for path in add {
+                    let tag = try Self.madeTag(path, database)
+                    for entry in entries {
+                        try database.execute(
+                            sql: "INSERT OR IGNORE INTO tag_use (entry, tag) VALUES (?, ?)", arguments: [entry, tag])
+                    }
+                }
+                for path in remove {
+                    let tag = try Self.tag(path, database)
+                    for entry in entries {
+                        try database.execute(
+                            sql: "DELETE FROM tag_use WHERE entry = ? AND tag = ?", arguments: [entry, tag])
+                    }
+                }
+            }
+            tell(IndexChange(location: nil))
+        } catch {
+            throw Self.failure("change tags", error)
+        }
+    }
+
+    /// Deletes a tag and those beneath it.
+    ///
+    /// - Throws: `.notFound`.
+    package func deleteTag(_ path: [String]) async throws(KithError) {
+        do {
+            try await database.write { database in
+                try database.execute(
+                    sql: """
+                        WITH RECURSIVE beneath (id) AS (
+                            VALUES (?) UNION SELECT tag.id FROM tag JOIN beneath ON tag.parent = beneath.id
+                        )
+                        DELETE FROM tag WHERE id IN beneath
+                        """, arguments: [try Self.tag(path, database)])
+            }
+            tell(IndexChange(location: nil))
+        } catch {
+            throw Self.failure("delete the tag", error)
+        }
+    }
+
+    private static func entry(at path: [UInt8], _ database: Database) throws -> Int64 {
+        if let (folder, name) = path.splitPath {
+            let id = try Int64.fetchOne(
+                database,
+                sql: """
+                    SELECT entry.id FROM entry JOIN folder ON folder.id = entry.folder
+                    WHERE folder.path = ? AND entry.name = ? AND entry.flags & 2 = 0
+                    """, arguments: [Data(folder), Data(name)])
+            if let id { return id }
+        }
+        throw KithError(
+            .notFound,
+            "\(String(decoding: path, as: UTF8.self)) is not in the library. `kith add FOLDER` adds what is in one.")
+    }
+
+    private static func tag(_ path: [String], _ database: Database) throws -> Int64 {
+        var parent: Int64?
+        for name in path {
+            guard let id = try child(name, of: parent, database) else {
+                throw KithError(.notFound, "There is no tag \(path.joined(separator: "/")).")
+            }
+            parent = id
+        }
+        guard let parent else { throw KithError(.invalid, "A tag has a name.") }
+        return parent
+    }
+
+    private static func madeTag(_ path: [String], _ database: Database) throws -> Int64 {
+        guard path.count <= tagDepthLimit else {
+            throw KithError(.invalid, "Tags lie at most \(tagDepthLimit) deep.")
+        }
+        var parent: Int64?
+        for name in path {
+            guard !name.isEmpty, name.utf8.count <= tagNameLimit,
+                !name.unicodeScalars.contains(where: { $0.value < 32 })
+            else {
+                throw KithError(
+                    .invalid, "The name of a tag has 1 to \(tagNameLimit) bytes and no control characters.")
+            }
+            if let id = try child(name, of: parent, database) {
+                parent = id
+            } else {
+                try database.execute(sql: "INSERT INTO tag (name, parent) VALUES (?, ?)", arguments: [name, parent])
+                parent = database.lastInsertedRowID
+            }
+        }
+        guard let parent else { throw KithError(.invalid, "A tag has a name.") }
+        return parent
+    }
+
+    private static func child(_ name: String, of parent: Int64?, _ database: Database) throws -> Int64? {
+        try Int64.fetchOne(
+            database, sql: "SELECT id FROM tag WHERE name = ? AND parent IS ?", arguments: [name, parent])
+    }
+}

@@ -1,0 +1,159 @@
+import Foundation
+import GRDB
+import KithCatalog
+
+/// A condition in SQL that every entry meets which meets a ``Condition``, and as few others as it costs nothing to leave
+/// out: what is read is tried on the condition itself.
+struct Narrowing {
+    /// An expression over the tables `entry` and `folder`.
+    var sql: String
+    var arguments: [(any DatabaseValueConvertible)?]
+
+    /// What narrows a condition down; `nil` when nothing does.
+    init?(_ condition: Condition) {
+        switch condition {
+        case .everything, .not: return nil
+        case .all(let conditions):
+            // One question to the index of names, not one for each word.
+            let patterns = conditions.map(\.namePattern)
+            let names = patterns.compactMap(\.self)
+            let rest = zip(conditions, patterns).filter { $1 == nil }.compactMap { Narrowing($0.0) }
+            self.init((names.isEmpty ? [] : [Self.names(names.joined(separator: " AND "))]) + rest, joined: " AND ")
+        case .any(let conditions):
+            // Of any, each has to be narrow.
+            let parts = conditions.compactMap(Narrowing.init)
+            guard parts.count == conditions.count else { return nil }
+            if parts.isEmpty { self.init("FALSE") } else { self.init(parts, joined: " OR ") }
+        case .term(let term): self.init(term)
+        }
+    }
+
+    private init(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?] = []) {
+        (self.sql, self.arguments) = (sql, arguments)
+    }
+
+    private init?(_ parts: [Narrowing], joined separator: String) {
+        guard !parts.isEmpty else { return nil }
+        self.init("(" + parts.map(\.sql).joined(separator: separator) + ")", parts.flatMap(\.arguments))
+    }
+
+    private init?(_ term: Term) {
+        switch term {
+        case .name(let match):
+            if let pattern = NameParts(match).pattern {
+                self = Self.names(pattern)
+            } else if let text = NameParts(match).shortText {
+                self.init("CAST(entry.name AS TEXT) LIKE ? ESCAPE '\\'", ["%\(text)%"])
+            } else {
+                return nil
+            }
+        case .inFolder(let folder):
+            // Not every file system keeps names in the form in which they are asked for.
+            guard folder.utf8.first == UInt8(ascii: "/"), folder.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+            let path = Array(folder.utf8)
+            self.init(
+                "(folder.path = ? OR folder.path >= ? AND folder.path < ?)",
+                [Data(path), path.beneath.from, path.beneath.to])
+        case .category(let categories): self.init("entry.category", in: categories.map(\.rawValue).sorted())
+        case .entry(let kind): self.init("entry.kind = ?", [StoredKind(kind).rawValue])
+        case .fileExtension(let extensions):
+            // The last part of those with dots.
+            let last = Set(extensions.map { $0.split(separator: ".").last.map(String.init) ?? $0 })
+            guard last.allSatisfy({ $0.utf8.count <= 16 }) else { return nil }
+            self.init("entry.extension", in: last.sorted())
+        case .size(let range):
+            self.init(
+                "entry.size", from: range.from.map(Int64.init(clamping:)),
+                through: range.through.map(Int64.init(clamping:)))
+        case .date(.modified, let range):
+            self.init(
+                "entry.modified", from: range.from.map { Self.nanoseconds($0) },
+                through: range.until.map { Self.nanoseconds($0) })
+        case .date(.added, let range): self.init("entry.added", from: range.from, through: range.until)
+        case .tag: self.init("entry.id IN (SELECT entry FROM tag_use)")
+        case .flag(.favorite), .note: self.init("entry.id IN (SELECT entry FROM note)")
+        case .flag(.hidden): self.init("entry.flags & 1")
+        case .flag(.duplicate): self.init("entry.content IS NOT NULL")
+        case .rating(let range) where range.lowerBound > 0: self.init("entry.id IN (SELECT entry FROM note)")
+        case .path, .date, .untagged, .location, .device, .flag, .rating, .content: return nil
+        }
+    }
+
+    private static func names(_ pattern: String) -> Narrowing {
+        Narrowing("entry.id IN (SELECT rowid FROM name_index WHERE name_index MATCH ?)", [pattern])
+    }
+
+    private init(_ column: String, in values: [String]) {
+        self.init(
+            "\(column) IN (\(values.map { _ in "?" }.joined(separator: ", ")))", values)
+    }
+
+    private init?(_ column: String, from: Int64?, through: Int64?) {
+        let parts = [from.map { Narrowing("\(column) >= ?", [$0]) }, through.map { Narrowing("\(column) <= ?", [$0]) }]
+        self.init(parts.compactMap(\.self), joined: " AND ")
+    }
+
+    private static func nanoseconds(_ seconds: Int64) -> Int64 {
+        let (whole, isTooLarge) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        return isTooLarge ? (seconds < 0 ? .min : .max) : whole
+    }
+}
+
+extension Condition {
+    /// The question for the index of names, of a condition on a name.
+    fileprivate var namePattern: String? {
+        if case .term(.name(let match)) = self { NameParts(match).pattern } else { nil }
+    }
+}
+
+extension StoredKind {
+    init(_ kind: EntryKind) {
+        self =
+            switch kind {
+            case .folder: .folder
+            case .file: .file
+            case .link: .link
+            }
+    }
+}
+
+/// The texts of three characters or more that every name has which a match finds.
+struct NameParts {
+    private var texts: [String]
+
+    init(_ match: NameMatch) {
+        switch match {
+        case .contains(let text), .prefix(let text), .suffix(let text), .exact(let text): texts = [text]
+        case .glob(let glob):
+            texts = glob.parts.compactMap { if case .text(let text) = $0 { text } else { nil } }
+        case .regex(let expression): texts = expression.requiredText.map { [$0] } ?? []
+        }
+    }
+
+    /// A text in ASCII, too short for the index of names, as a pattern of LIKE; `nil` when there is none.
+    ///
+    /// LIKE knows no case but that of ASCII: the Kelvin sign is a `k` for it only after folding.
+    var shortText: String? {
+        guard let text = texts.max(by: { $0.utf8.count < $1.utf8.count }), !text.isEmpty,
+            text.utf8.allSatisfy({ $0 < 0x80 && $0 != UInt8(ascii: "k") })
+        else { return nil }
+        return text.replacing("\\", with: "\\\\").replacing("%", with: "\\%").replacing("_", with: "\\_")
+    }
+
+    /// The query for the index of names; `nil` when no part is long enough.
+    var pattern: String? {
+        var parts: [String] = []
+        for text in texts {
+            let scalars = Array(text.unicodeScalars)
+            guard scalars.count >= 3 else { continue }
+            // Overlapping parts say no more than those side by side, and the last one.
+            for start in Array(stride(from: 0, through: scalars.count - 3, by: 3)) + [scalars.count - 3] {
+                var part = ""
+                part.unicodeScalars.append(contentsOf: scalars[start..<(start + 3)])
+                let quoted = "\"\(part.replacing("\"", with: "\"\""))\""
+                if !parts.contains(quoted) { parts.append(quoted) }
+            }
+        }
+        return parts.isEmpty ? nil : parts.joined(separator: " AND ")
+    }
+}
