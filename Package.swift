@@ -133,6 +133,12 @@ let floors: [[Target]] = [
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        .target(
+            name: "KithLibrary",
+            dependencies: [
+                "KithIO", "KithWire", "KithIdentity", "KithCatalog", "KithAPI", "KithIndex", "KithNode",
+                .product(name: "Logging", package: "swift-log"),
+            ]),
         .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
         // Of its own, so that who embeds a device without it builds neither metrics nor tracing.
         .target(
@@ -158,7 +164,7 @@ let floors: [[Target]] = [
             name: "Kith",
             dependencies: [
                 "KithWire", "KithIdentity", "KithRPC", "KithReach", "KithAPI", "KithNet", "KithStore", "KithSocket",
-                "KithNode", "KithShell", "KithFiles", "KithForward",
+                "KithNode", "KithShell", "KithFiles", "KithForward", "KithLibrary",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
@@ -189,7 +195,8 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
                 "KithFiles",
-                "KithForward", "KithBrowser", "KithCommandLine", "KithTerminal", "KithMLS", "KithMLSVectors",
+                "KithForward", "KithBrowser", "KithCatalog", "KithCommandLine", "KithTerminal", "KithMLS",
+                "KithMLSVectors",
                 "KithTrust",
                 "KithGroups", "KithReach", "KithRelayServer", "KithStore", "KithTelemetry", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),

@@ -152,6 +152,8 @@ public final class Device: Sendable {
         public var forward = true
         /// True to accept offers of files to its person: the methods of `Inbox`.
         public var inbox = true
+        /// True to keep a library of files and search it: the methods of `Locations`, `Search` and `Tags`.
+        public var library = true
         /// The application's own.
         public var own: [any Service]
 
@@ -161,7 +163,8 @@ public final class Device: Sendable {
         /// None of ours, and those in `own`.
         public static func only(_ own: [any Service]) -> Services {
             var services = Services(own: own)
-            (services.shell, services.files, services.forward, services.inbox) = (false, false, false, false)
+            (services.shell, services.files, services.forward) = (false, false, false)
+            (services.inbox, services.library) = (false, false)
             return services
         }
     }

@@ -2,6 +2,7 @@ import KithAPI
 import KithFiles
 import KithForward
 import KithIdentity
+import KithLibrary
 import KithNet
 import KithNode
 import KithReach
@@ -115,6 +116,12 @@ struct DeviceParts: Sendable {
         }
         if options.services.inbox {
             try node.add(InboxService(Self.inboxStorage(of: store, node: node, now: now), logger: options.logger))
+        }
+        if options.services.library {
+            try node.add(
+                LibraryService(
+                    directory: store.directory + "/library", name: { ownName }, keepsUp: options.listens,
+                    logger: options.logger))
         }
         let socket =
             options.listens

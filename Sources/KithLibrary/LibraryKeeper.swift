@@ -1,0 +1,199 @@
+import Foundation
+import KithIO
+import KithIndex
+import KithWire
+import Logging
+
+/// How far a scan is, and whether that is the end.
+struct ScanProgress: Sendable {
+    var counts = ScanCounts()
+    var isLast = false
+}
+
+/// Holds the index of a library open, and its locations as the disk is: one scan at a time for each, then watching.
+actor LibraryKeeper {
+    /// A scan that goes on, with those who follow it.
+    private final class Run {
+        var last = ScanProgress()
+        var followers: [Int: AsyncThrowingStream<ScanProgress, any Error>.Continuation] = [:]
+        var task: Task<Void, Never>?
+    }
+
+    /// How often a location is scanned whose changes nobody tells, or that was not there.
+    private static let interval = Duration.seconds(300)
+
+    private let directory: String
+    private let keepsUp: Bool
+    private let logger: Logger
+    private var opened: FileIndex?
+    private var watcher: FolderWatcher?
+    private var runs: [Int64: Run] = [:]
+    private var watched: Set<Int64> = []
+    private var isStopping = false
+    private var following: Task<Void, Never>?
+    private var repeating: Task<Void, Never>?
+    private var nextFollower = 0
+
+    init(directory: String, keepsUp: Bool, logger: Logger) {
+        self.directory = directory
+        self.keepsUp = keepsUp
+        self.logger = logger
+    }
+
+    // MARK: - Life
+
+    /// The index, opened now if it is not; made when it is not there.
+    func index() throws(KithError) -> FileIndex {
+        if let opened { return opened }
+        guard !isStopping else { throw KithError(.closed, "This device stops.") }
+        do {
+            try FileManager.default.createDirectory(
+                atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw KithError(.denied, "The library's folder \(directory) cannot be made: \(error.localizedDescription)")
+        }
+        let index = try FileIndex(path: directory + "/index.sqlite", logger: logger)
+        opened = index
+        return index
+    }
+
+    /// Scans every location, and then watches it; nothing when there is no library yet.
+    func start() {
+        isStopping = false
+        guard keepsUp, FileManager.default.fileExists(atPath: directory + "/index.sqlite") else { return }
+        keepUp()
+    }
+
+    private func keepUp() {
+        guard keepsUp, following == nil else { return }
+        let index: FileIndex
+        do throws(KithError) { index = try self.index() } catch {
+            logger.error("The library cannot be opened.", metadata: ["error": "\(error)"])
+            return
+        }
+        do throws(SystemError) { watcher = try FolderWatcher() } catch {
+            logger.notice("Changes of files are not noticed as they happen.", metadata: ["error": "\(error)"])
+        }
+        if let watcher {
+            following = Task { [logger] in
+                do throws(KithError) { try await index.follow(watcher) } catch {
+                    logger.error("Changes of files are not followed any more.", metadata: ["error": "\(error)"])
+                }
+            }
+        }
+        repeating = Task { [weak self] in
+            while !Task.isCancelled {
+                await self?.scanWhatIsNotWatched()
+                do { try await Task.sleep(for: Self.interval) } catch { return }
+            }
+        }
+    }
+
+    /// Ends all that goes on, and closes the index.
+    func stop() async {
+        isStopping = true
+        following?.cancel()
+        repeating?.cancel()
+        let tasks = runs.values.compactMap(\.task)
+        for task in tasks { task.cancel() }
+        for task in tasks { await task.value }
+        await following?.value
+        await repeating?.value
+        (following, repeating, watcher) = (nil, nil, nil)
+        watched = []
+        opened?.close()
+        opened = nil
+    }
+
+    private func scanWhatIsNotWatched() {
+        guard let locations = try? index().locations() else { return }
+        for location in locations where !watched.contains(location.id) || location.problem != nil {
+            _ = try? run(location.id)
+        }
+    }
+
+    // MARK: - Locations
+
+    /// Adds a location and begins to scan it.
+    func add(_ path: [UInt8], name: String?, rules: LocationRules) throws(KithError) -> IndexLocation {
+        let location = try index().addLocation(at: path, name: name, rules: rules)
+        keepUp()
+        _ = try run(location.id)
+        return location
+    }
+
+    /// Takes one out, after the scan of it has ended.
+    func remove(_ id: Int64) async throws(KithError) {
+        let index = try index()
+        let location = try index.location(id)
+        if let run = runs[id] {
+            run.task?.cancel()
+            await run.task?.value
+        }
+        watcher?.forget(location.path)
+        watched.remove(id)
+        try await index.removeLocation(id)
+    }
+
+    /// Whether a location is being scanned, and whether its changes are noticed.
+    func state(of id: Int64) -> (isScanning: Bool, isWatched: Bool) {
+        (runs[id] != nil, watched.contains(id) && watcher.map { !$0.isFull } ?? false)
+    }
+
+    /// Scans a location, or follows the scan that goes on.
+    func scan(_ id: Int64) throws(KithError) -> AsyncThrowingStream<ScanProgress, any Error> {
+        let run = try run(id)
+        // Whoever is slow sees fewer steps, but the last one.
+        let (stream, continuation) = AsyncThrowingStream.makeStream(
+            of: ScanProgress.self, bufferingPolicy: .bufferingNewest(1))
+        nextFollower += 1
+        let number = nextFollower
+        run.followers[number] = continuation
+        continuation.yield(run.last)
+        continuation.onTermination = { [weak self] _ in
+            Task { await self?.leave(id, number) }
+        }
+        return stream
+    }
+
+    private func leave(_ id: Int64, _ number: Int) { runs[id]?.followers[number] = nil }
+
+    private func run(_ id: Int64) throws(KithError) -> Run {
+        if let run = runs[id] { return run }
+        let index = try index()
+        _ = try index.location(id)
+        let run = Run()
+        runs[id] = run
+        let watcher = watcher
+        run.task = Task { [weak self] in
+            do throws(KithError) {
+                let counts = try await index.scan(id, watcher: watcher) { [weak self] in await self?.tell(id, $0) }
+                await self?.end(id, counts)
+            } catch {
+                await self?.end(id, error)
+            }
+        }
+        return run
+    }
+
+    private func tell(_ id: Int64, _ counts: ScanCounts) {
+        guard let run = runs[id] else { return }
+        run.last = ScanProgress(counts: counts)
+        for follower in run.followers.values { follower.yield(run.last) }
+    }
+
+    private func end(_ id: Int64, _ counts: ScanCounts) {
+        if watcher != nil { watched.insert(id) }
+        guard let run = runs.removeValue(forKey: id) else { return }
+        for follower in run.followers.values {
+            follower.yield(ScanProgress(counts: counts, isLast: true))
+            follower.finish()
+        }
+    }
+
+    private func end(_ id: Int64, _ error: KithError) {
+        guard let run = runs.removeValue(forKey: id) else { return }
+        if error.code != .cancelled { logger.warning("A scan failed.", metadata: ["error": "\(error)"]) }
+        for follower in run.followers.values { follower.finish(throwing: error) }
+    }
+}

@@ -1,0 +1,232 @@
+import Foundation
+import KithAPI
+import KithCatalog
+import KithIndex
+public import KithNode
+import KithWire
+public import Logging
+
+/// The library of files of this device: its own person's to fill, and to be searched by devices with the grant `library`.
+///
+/// The index is opened with the first call that needs it. While the service runs it brings each location to what the
+/// disk holds, and then watches it.
+public final class LibraryService: Service {
+    private let keeper: LibraryKeeper
+    private let name: @Sendable () -> String
+
+    /// Makes the service.
+    ///
+    /// - Parameters:
+    ///   - directory: The folder of the library, made when it is needed.
+    ///   - name: The name of this device, for `device:`.
+    ///   - keepsUp: Whether locations are scanned when it starts, and watched; else only on request.
+    ///   - logger: Told what a person is not.
+    public init(
+        directory: String, name: @escaping @Sendable () -> String, keepsUp: Bool, logger: Logger
+    ) {
+        keeper = LibraryKeeper(directory: directory, keepsUp: keepsUp, logger: logger)
+        self.name = name
+    }
+
+    /// The methods it serves.
+    public var handlers: [Handler] {
+        [
+            .call(Locations.Add.self) { input, _ in try await self.add(input) },
+            .call(Locations.List.self) { _, _ in try await self.list() },
+            .call(Locations.Remove.self) { input, _ in
+                try await self.keeper.remove(input.id)
+                return Nothing()
+            },
+            .stream(Locations.Scan.self) { input, _, pending in try await self.scan(input, pending) },
+            .call(Search.Find.self) { input, _ in try await self.find(input) }.limited(to: 32),
+            .stream(Search.Follow.self) { input, _, pending in try await self.follow(input, pending) }.limited(to: 64),
+            .call(Tags.List.self) { _, _ in try await self.tags() },
+            .call(Tags.Change.self) { input, _ in try await self.change(input) },
+            .call(Tags.Delete.self) { input, _ in
+                try await self.keeper.index().deleteTag(Self.tag(input.name))
+                return Nothing()
+            },
+        ]
+    }
+
+    /// Begins to keep the locations up.
+    public func start(_ context: StartContext) async throws { await keeper.start() }
+
+    /// Ends scans and watching, and closes the index.
+    public func stop() async { await keeper.stop() }
+
+    // MARK: - Locations
+
+    private func add(_ input: Locations.Add.Input) async throws -> Library.Location {
+        guard input.path.bytes.first == UInt8(ascii: "/") else {
+            throw KithError(.invalid, "\(input.path) is no whole path: it does not begin with a slash.")
+        }
+        let rules = input.rules.map { LocationRules(patterns: $0.patterns, followsIgnoreFiles: $0.followsIgnoreFiles) }
+        let name = input.name?.trimmingCharacters(in: .whitespaces)
+        guard name.map({ !$0.isEmpty && $0.utf8.count <= 256 }) ?? true else {
+            throw KithError(.invalid, "The name of a location has 1 to 256 bytes.")
+        }
+        let location = try await keeper.add(
+            Self.plain(input.path.bytes), name: name, rules: rules ?? LocationRules())
+        return await described(location)
+    }
+
+    /// The path without slashes at its end, doubled ones and `.`; one with `..` is refused by what opens it, by name.
+    private static func plain(_ path: [UInt8]) throws -> [UInt8] {
+        let names = path.split(separator: UInt8(ascii: "/")).filter { $0 != [UInt8(ascii: ".")] }
+        guard !names.contains([UInt8(ascii: "."), UInt8(ascii: ".")]) else {
+            throw KithError(.invalid, "A path of the library has no `..` in it.")
+        }
+        guard !path.contains(0), path.count <= 4_096 else {
+            throw KithError(.invalid, "A path has at most 4,096 bytes, and no NUL.")
+        }
+        return [UInt8(ascii: "/")] + Array(names.joined(separator: [UInt8(ascii: "/")]))
+    }
+
+    private func list() async throws -> Locations.List.Output {
+        var locations: [Library.Location] = []
+        for location in try await keeper.index().locations() { locations.append(await described(location)) }
+        return Locations.List.Output(locations: locations)
+    }
+
+    private func described(_ location: IndexLocation) async -> Library.Location {
+        let state = await keeper.state(of: location.id)
+        return Library.Location(
+            id: location.id, name: location.name, path: Files.Path(bytes: location.path),
+            rules: Library.Rules(
+                patterns: location.rules.patterns, followsIgnoreFiles: location.rules.followsIgnoreFiles),
+            added: location.added, scanned: location.scanned, isScanning: state.isScanning,
+            isWatched: state.isWatched, problem: location.problem, entries: location.entries)
+    }
+
+    private func scan(_ input: Locations.Scan.Input, _ pending: PendingStream<Locations.Scan>) async throws {
+        let progress = try await keeper.scan(input.id)
+        let stream = try await pending.accept()
+        for try await counts in progress { try await stream.send(Self.progress(counts)) }
+        try await stream.finish()
+    }
+
+    private static func progress(_ step: ScanProgress) -> Library.Progress {
+        let counts = step.counts
+        return Library.Progress(
+            folders: UInt64(counts.folders), entries: UInt64(counts.entries), added: UInt64(counts.added),
+            changed: UInt64(counts.changed), moved: UInt64(counts.moved), removed: UInt64(counts.removed),
+            problems: UInt64(counts.problems), isLast: step.isLast)
+    }
+
+    // MARK: - Searches
+
+    /// The most bytes of paths and tags in one answer, which has to fit a message of 1 MiB with all around them.
+    private static let answerLimit = 400 << 10
+
+    private func query(_ text: String, _ offset: Int?) throws -> SearchQuery {
+        let offset = offset ?? 0
+        guard abs(offset) <= 86_400 else {
+            throw KithError(.invalid, "`offsetFromUTC` is at most a day, in seconds.")
+        }
+        do throws(QueryError) {
+            return try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
+        } catch {
+            let fault = String(decoding: Array(text.utf8)[error.range].prefix(64), as: UTF8.self)
+            throw KithError(
+                .invalid,
+                "The query has a fault at byte \(error.range.lowerBound), \u{201C}\(fault)\u{201D}: \(error.message)")
+        }
+    }
+
+    private func find(_ input: Search.Find.Input) async throws -> Search.Find.Output {
+        guard input.limit > 0 else {
+            throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries come.")
+        }
+        let query = try query(input.query, input.offsetFromUTC)
+        let after = max(input.after ?? 0, 0)
+        let page = try await keeper.index().search(query, device: name(), after: after, limit: input.limit)
+        var (entries, bytes) = ([Library.Entry](), 0)
+        for found in page.entries {
+            let entry = Self.entry(found)
+            bytes += entry.path.bytes.count + entry.tags.reduce(0) { $0 + $1.utf8.count }
+            if bytes > Self.answerLimit, !entries.isEmpty {
+                return Search.Find.Output(entries: entries, next: after + entries.count, total: page.total)
+            }
+            entries.append(entry)
+        }
+        return Search.Find.Output(entries: entries, next: page.next, total: page.total)
+    }
+
+    private static func entry(_ found: FoundEntry) -> Library.Entry {
+        let kind: Files.Kind =
+            switch found.kind {
+            case .folder: .folder
+            case .link: .link
+            case .file: .file
+            }
+        return Library.Entry(
+            id: found.id, path: Files.Path(bytes: found.path), kind: kind, category: found.category?.rawValue,
+            size: found.size, modified: found.modified / 1_000_000_000, added: found.added, location: found.location,
+            tags: found.tags.map { $0.joined(separator: "/") })
+    }
+
+    private func follow(_ input: Search.Follow.Input, _ pending: PendingStream<Search.Follow>) async throws {
+        guard input.limit > 0 else {
+            throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries are followed.")
+        }
+        // What is wrong with it is said before anything else.
+        _ = try query(input.query, input.offsetFromUTC)
+        let index = try await keeper.index()
+        // From before the first answer, so that nothing falls between.
+        let changes = index.changes()
+        let stream = try await pending.accept()
+        var known: [Int64: Library.Entry] = [:]
+        var isFirst = true
+        var next = changes.makeAsyncIterator()
+        repeat {
+            // Anew each time: `today` is another day at some time.
+            let page = try await index.search(
+                try query(input.query, input.offsetFromUTC), device: name(), limit: input.limit)
+            var (now, found) = ([Int64: Library.Entry](), [Library.Entry]())
+            for entry in page.entries.map(Self.entry) {
+                now[entry.id] = entry
+                if known[entry.id] != entry { found.append(entry) }
+            }
+            let gone = known.keys.filter { now[$0] == nil }.sorted()
+            known = now
+            // In parts that fit a message; even an empty answer is one, at first.
+            var parts = found[...]
+            while isFirst || !parts.isEmpty || !gone.isEmpty {
+                let part = parts.prefix(100)
+                parts = parts.dropFirst(100)
+                try await stream.send(Search.Follow.Difference(found: Array(part), gone: parts.isEmpty ? gone : []))
+                isFirst = false
+                if parts.isEmpty { break }
+            }
+            // Many changes at once are one.
+            try await Task.sleep(for: .milliseconds(100))
+        } while await next.next() != nil
+        try await stream.finish()
+    }
+
+    // MARK: - Tags
+
+    private static func tag(_ name: String) -> [String] {
+        name.split(separator: "/", omittingEmptySubsequences: false).map {
+            $0.trimmingCharacters(in: .whitespaces)
+        }
+    }
+
+    private func tags() async throws -> Tags.List.Output {
+        Tags.List.Output(
+            tags: try await keeper.index().tags().map {
+                Tags.Tag(name: $0.path.joined(separator: "/"), uses: $0.uses)
+            })
+    }
+
+    private func change(_ input: Tags.Change.Input) async throws -> Nothing {
+        guard input.paths.count <= 10_000, input.add.count <= 100, input.remove.count <= 100 else {
+            throw KithError(.invalid, "At most 10,000 files and 100 tags at a time.")
+        }
+        try await keeper.index().changeTags(
+            of: input.paths.map { try Self.plain($0.bytes) }, add: input.add.map(Self.tag),
+            remove: input.remove.map(Self.tag))
+        return Nothing()
+    }
+}
