@@ -52,6 +52,9 @@ struct Root: AsyncParsableCommand {
                     MvCommand.self, RmCommand.self, SendCommand.self, InboxCommand.self, PublishCommand.self,
                     SubscribeCommand.self, ServicesCommand.self, StatsCommand.self,
                 ]),
+            CommandGroup(
+                name: "Library",
+                subcommands: [AddCommand.self, SearchCommand.self, LibraryCommand.self, TagsCommand.self]),
             CommandGroup(name: "Servers", subcommands: [RelayCommand.self, DirectoryCommand.self]),
             CommandGroup(
                 name: "Everyday",

@@ -33,6 +33,7 @@ extension FuzzTarget {
         case .rpc: Extremes.rpc
         case .recording: Extremes.recordings
         case .pattern: Extremes.patterns
+        case .query: Extremes.queries
         case .caller: Extremes.callers
         case .credential: Extremes.credentials
         case .certificate: Extremes.credentials + FuzzedTrust.seeds
@@ -468,6 +469,17 @@ private enum Extremes {
         ]
         return numerals.flatMap { number in templates.map { text(filled($0, number)) } }
     }()
+
+    /// Queries with each filter, at the ends of what it takes, before the name of a file.
+    static let queries: [[UInt8]] = [
+        "report OR (-draft \"annual report\")\nreport.txt", "*.jpg name:?a* IMG_????\na.jpg",
+        "regex:^(a|b)*c{2,3}[^\\d]\\b$\nabcc", "regex:((((((a{9}){9}){9}){9}){9}){9})\na",
+        "size:18446744073709551615 size:1M..5M size:<=3KiB\nx", "modified:2024-02-29 modified:<9999999y\nx",
+        "modified:9999-12-31..0001 created:>@-9223372036854775808\nx", "tag:a/b tag:=\"a b\" rating:>=4 is:untagged\nx",
+        "in:~/docs in:/ path:// device:a location:\"\" note:\"a\"\"b\" content:x\nx",
+        "kind:image,video ext:tar.gz,c++ sort:-size,name\nx", "((((((((((((((((-(x\nx",
+        "\u{1E9E}\u{130}\u{212A}\n\u{DF}ik",
+    ].map { Array($0.utf8) }
 
     static let patterns: [[UInt8]] = {
         let globs = [

@@ -54,6 +54,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case recording
     /// Patterns of names, and settings.
     case pattern
+    /// A query of the library, and the name of a file, which is the last line.
+    case query
     /// The messages of a shell's caller to the device that hosts it.
     case caller
     /// A chain of X.509 certificates, as a member of a group shows it.
@@ -121,6 +123,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .rpc: unsafe FuzzedText.rpc(Array(bytes))
         case .recording: unsafe FuzzedText.recording(Array(bytes))
         case .pattern: unsafe FuzzedText.pattern(Array(bytes))
+        case .query: unsafe FuzzedText.query(Array(bytes))
         case .credential: unsafe FuzzedCredential.credential(Array(bytes))
         case .certificate: unsafe FuzzedTrust.run(Array(bytes))
         case .envelope: unsafe FuzzedEnvelopes.run(Array(bytes))

@@ -137,6 +137,24 @@ enum FuzzedText {
         _ = try? reader.finish()
     }
 
+    /// A query, and in the last line the name of a file.
+    static func query(_ bytes: [UInt8]) {
+        let end = bytes.lastIndex(of: 0x0A) ?? bytes.endIndex
+        let text = String(decoding: bytes[..<end], as: UTF8.self)
+        let name = NameFolding.display(bytes[end...].dropFirst().prefix(255))
+        do throws(QueryError) {
+            let query = try SearchQuery(text, now: 1_700_000_000, offsetFromUTC: 3_600)
+            _ = query.matches(Subject(name: name, path: "/\(name)"))
+            let description = query.description
+            guard description.utf8.count <= SearchQuery.lengthLimit else { return }
+            let again = try? SearchQuery(description, now: 1_700_000_000, offsetFromUTC: 3_600)
+            precondition(again == query, "A query means what it is described as")
+        } catch {
+            precondition(error.range.upperBound <= text.utf8.count, "A fault is in the text")
+            _ = error.shown(in: text)
+        }
+    }
+
     /// Patterns and settings: each line is one; the last byte of a line is also what names are made of.
     static func pattern(_ bytes: [UInt8]) {
         let lines = bytes.prefix(2_048).split(separator: 0x0A, maxSplits: 16, omittingEmptySubsequences: false)

@@ -1,0 +1,128 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithWire
+
+/// `kith add`.
+struct AddCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add",
+        abstract: "Add folders to this device's library, so that `kith search` finds what is in them.",
+        discussion: helpText(
+            """
+              kith add ~/Pictures
+              kith add ~/src --exclude target/ --exclude '*.o'
+              kith add /mnt/archive --name archive --everything
+
+            What is found can be searched while the scan goes on; interrupted, it goes on where this device is up. While
+            it is up, changes are noticed as they happen. A disk that is not there is remembered: what is on it can be
+            searched all the same. Nothing in the folder is ever changed.
+
+            Left out are what systems leave about (.DS_Store, Thumbs.db, …), what version control keeps for itself, and
+            what .gitignore files name. `kith library` lists what was added.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Option(help: "Call the location this; else it has the name of the folder.") var name: String?
+    @Option(
+        parsing: .singleValue,
+        help: ArgumentHelp(
+            "Leave out what this matches, as in a .gitignore file; may be repeated.", valueName: "pattern"))
+    var exclude: [String] = []
+    @Flag(help: "Leave nothing out but what --exclude names.") var everything = false
+    @Argument(help: "The folders.", completion: .directory) var folders: [String]
+
+    func validate() throws {
+        guard !folders.isEmpty else { throw ValidationError("Which folder?") }
+        guard name == nil || folders.count == 1 else { throw ValidationError("--name goes with one folder.") }
+    }
+
+    func run() async throws {
+        let rules: Library.Rules? =
+            everything || !exclude.isEmpty
+            ? Library.Rules(
+                patterns: (everything ? [] : LibraryDefaults.patterns) + exclude, followsIgnoreFiles: !everything) : nil
+        try await withClient(globals, creating: true) { client in
+            var lines: [Library.Location] = []
+            for folder in folders {
+                let path = try realPath(folder)
+                let location = try await client.call(
+                    Locations.Add.self, .init(path: Files.Path(bytes: path), name: name, rules: rules))
+                let progress = try await followScan(of: location, client, globals)
+                lines.append(
+                    try await client.call(Locations.List.self, Nothing()).locations.first { $0.id == location.id }
+                        ?? location)
+                if !globals.json { printLine(scanText(progress, of: location, isNew: true)) }
+            }
+            if globals.json { printLine(try jsonText(lines)) }
+        }
+    }
+
+    /// The path of a folder from the top of the file system, without links in it.
+    private func realPath(_ folder: String) throws -> [UInt8] {
+        guard let path = unsafe realpath(folder, nil) else {
+            let shown = printable(folder)
+            throw KithError(
+                errno == ENOENT ? .notFound : .denied,
+                "\(shown) cannot be added: \(unsafe String(cString: strerror(errno))).")
+        }
+        defer { unsafe free(path) }
+        return unsafe Array(String(cString: path).utf8)
+    }
+}
+
+/// What `kith add` leaves out with nothing else said.
+enum LibraryDefaults {
+    static let patterns = [
+        ".DS_Store", ".Trashes", ".Spotlight-V100", ".fseventsd", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN",
+        "System Volume Information", "lost+found", ".git/", ".hg/", ".svn/", ".jj/",
+    ]
+}
+
+/// Follows a scan to its end, with a line that says how far it is.
+func followScan(
+    of location: Library.Location, _ client: Client, _ globals: GlobalOptions
+) async throws -> Library.Progress {
+    var line = StatusLine(isShown: !globals.json, isPlain: isPlainTerminal)
+    defer { line.clear() }
+    // What takes a moment needs no line.
+    let start = ContinuousClock.now
+    let stream = try await client.open(Locations.Scan.self, .init(id: location.id)).stream
+    for try await progress in stream.messages {
+        if progress.isLast { return progress }
+        guard start.duration(to: .now) > .milliseconds(500) else { continue }
+        line.show(
+            "Scanning \(printable(location.name)): \(grouped(progress.entries)) names in \(grouped(progress.folders)) folders"
+        )
+    }
+    throw KithError(
+        .closed, "The scan of \(printable(location.name)) was interrupted. `kith library rescan` begins it again.")
+}
+
+/// What a scan found, in a line.
+func scanText(_ progress: Library.Progress, of location: Library.Location, isNew: Bool) -> String {
+    let name = printable(location.name)
+    let problems =
+        progress.problems == 0
+        ? "" : "; \(grouped(progress.problems)) folder\(progress.problems == 1 ? "" : "s") could not be read"
+    if isNew {
+        return "\(name): \(grouped(progress.entries)) names in \(grouped(progress.folders)) folders\(problems)."
+    }
+    let changes = [
+        (progress.added, "added"), (progress.changed, "changed"), (progress.moved, "moved"),
+        (progress.removed, "removed"),
+    ].filter { $0.0 > 0 }.map { "\(grouped($0.0)) \($0.1)" }
+    return "\(name): \(changes.isEmpty ? "nothing new" : changes.joined(separator: ", "))\(problems)."
+}
+
+/// A number with a comma before each three digits.
+func grouped(_ number: some BinaryInteger) -> String {
+    let digits = String(number)
+    var text = ""
+    for (index, digit) in digits.enumerated() {
+        if index > 0, (digits.count - index) % 3 == 0 { text.append(",") }
+        text.append(digit)
+    }
+    return text
+}

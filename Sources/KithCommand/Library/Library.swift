@@ -1,0 +1,142 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithWire
+
+/// `kith library`.
+struct LibraryCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "library",
+        abstract: "List the locations of this device's library; scan them again, take them out.",
+        discussion: helpText(
+            """
+              kith library                    the locations, and whether they are as the disk is
+              kith library list laptop        those of another device
+              kith library rescan             look at all of them again
+              kith library rescan archive
+              kith library remove archive     its files stay as they are
+
+            `kith add` adds one, `kith search` finds what is in them.
+            """),
+        subcommands: [LibraryListCommand.self, LibraryRescanCommand.self, LibraryRemoveCommand.self],
+        defaultSubcommand: LibraryListCommand.self)
+}
+
+/// `kith library list`.
+struct LibraryListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List the locations of the library.",
+        discussion: helpText(
+            """
+              kith library list
+              kith library list laptop --json
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The device whose library to list, when it is not this one.") var device: String?
+
+    func run() async throws {
+        try await withClient(globals, creating: true) { client in
+            let locations = try await client.call(Locations.List.self, Nothing(), on: device).locations
+            if globals.json { return printLine(try jsonText(locations)) }
+            guard !locations.isEmpty else {
+                return note(
+                    device.map { "The library of \(printable($0)) is empty." }
+                        ?? "The library is empty. `kith add FOLDER` adds what is in a folder.")
+            }
+            printLine(
+                table(
+                    ["NAME", "FILES", "SCANNED", "STATE", "PATH"],
+                    locations.map { location in
+                        [
+                            printable(location.name), grouped(location.entries),
+                            location.scanned.map { relative($0) } ?? "never", Self.state(location),
+                            printable(location.path.description),
+                        ]
+                    }))
+            for location in locations {
+                if let problem = location.problem { note("\(printable(location.name)): \(printable(problem))") }
+            }
+        }
+    }
+
+    private static func state(_ location: Library.Location) -> String {
+        if location.isScanning { return "scanning" }
+        if location.problem != nil { return styled("not there", .yellow) }
+        return location.isWatched ? "watched" : "as scanned"
+    }
+}
+
+/// `kith library rescan`.
+struct LibraryRescanCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rescan", abstract: "Bring the library to what is on the disk.",
+        discussion: helpText(
+            """
+              kith library rescan
+              kith library rescan archive
+
+            Only what has changed is read. Files that were renamed or moved keep their tags.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The locations, by name, path or number; all when there are none.") var locations: [String] = []
+
+    func run() async throws {
+        try await withClient(globals, creating: true) { client in
+            let all = try await client.call(Locations.List.self, Nothing()).locations
+            let chosen = try locations.isEmpty ? all : locations.map { try chosenLocation($0, among: all) }
+            if chosen.isEmpty { note("The library is empty. `kith add FOLDER` adds what is in a folder.") }
+            var failed: KithError?
+            for location in chosen {
+                do {
+                    let progress = try await followScan(of: location, client, globals)
+                    printLine(globals.json ? try jsonText(progress) : scanText(progress, of: location, isNew: false))
+                } catch let error as KithError {
+                    // The others are as good as they were.
+                    report(error, json: globals.json)
+                    failed = error
+                }
+            }
+            if let failed { throw ExitCode(failed.code.exitStatus) }
+        }
+    }
+}
+
+/// `kith library remove`.
+struct LibraryRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Take a location out of the library; its files stay as they are.",
+        discussion: helpText(
+            """
+              kith library remove archive
+
+            The tags of its files are forgotten.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The location, by name, path or number.") var location: String
+
+    func run() async throws {
+        try await withClient(globals, creating: true) { client in
+            let chosen = try chosenLocation(
+                location, among: try await client.call(Locations.List.self, Nothing()).locations)
+            _ = try await client.call(Locations.Remove.self, .init(id: chosen.id))
+            if !globals.json { note("\(printable(chosen.name)) is not in the library any more.") }
+        }
+    }
+}
+
+/// The location that a word names.
+func chosenLocation(_ word: String, among all: [Library.Location]) throws -> Library.Location {
+    let found = all.filter { $0.name == word || $0.path.description == word || String($0.id) == word }
+    if found.count == 1, let one = found.first { return one }
+    guard found.isEmpty else {
+        throw KithError(
+            .conflict,
+            "\(printable(word)) names \(found.count) locations. Say which by its path or number: \(found.map { String($0.id) }.joined(separator: ", "))."
+        )
+    }
+    throw KithError(.notFound, "There is no location \(printable(word)). `kith library` lists them.")
+}

@@ -1,0 +1,126 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithWire
+
+/// `kith tags`.
+struct TagsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tags",
+        abstract: "Tag files of the library; list, take away and delete tags.",
+        discussion: helpText(
+            """
+              kith tags                               list them
+              kith tags add work/clients *.pdf        tag files; makes the tags
+              kith tags remove work/clients old.pdf
+              kith tags delete work/clients
+              kith search tag:work                    finds what has it, or one beneath it
+
+            Tags are kept in the library, not in the files; a file keeps its own when it is renamed or moved.
+            """),
+        subcommands: [TagsListCommand.self, TagsAddCommand.self, TagsRemoveCommand.self, TagsDeleteCommand.self],
+        defaultSubcommand: TagsListCommand.self)
+}
+
+/// `kith tags list`.
+struct TagsListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List the tags.",
+        discussion: helpText(
+            """
+              kith tags list
+              kith tags list laptop
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The device whose tags to list, when it is not this one.") var device: String?
+
+    func run() async throws {
+        try await withClient(globals, creating: true) { client in
+            let tags = try await client.call(Tags.List.self, Nothing(), on: device).tags
+            if globals.json { return printLine(try jsonText(tags)) }
+            guard !tags.isEmpty else { return note("There are no tags. `kith tags add TAG FILE` makes one.") }
+            printLine(table(["TAG", "FILES"], tags.map { [printable($0.name), grouped($0.uses)] }))
+        }
+    }
+}
+
+/// `kith tags add`.
+struct TagsAddCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add", abstract: "Tag files, and make the tag if need be.",
+        discussion: helpText(
+            """
+              kith tags add holiday ~/Pictures/2024
+              kith tags add work/clients/ana *.pdf
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The tag, with those above it: work/clients.") var tag: String
+    @Argument(help: "The files or folders.", completion: .file()) var files: [String]
+
+    func run() async throws { try await changeTags(of: files, globals, add: [tag], remove: []) }
+}
+
+/// `kith tags remove`.
+struct TagsRemoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "remove", abstract: "Take a tag away from files.",
+        discussion: helpText(
+            """
+              kith tags remove holiday ~/Pictures/2024
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The tag, with those above it: work/clients.") var tag: String
+    @Argument(help: "The files or folders.", completion: .file()) var files: [String]
+
+    func run() async throws { try await changeTags(of: files, globals, add: [], remove: [tag]) }
+}
+
+/// `kith tags delete`.
+struct TagsDeleteCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "delete", abstract: "Delete a tag and those beneath it; the files stay as they are.",
+        discussion: helpText(
+            """
+              kith tags delete work/clients
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The tag, with those above it: work/clients.") var tag: String
+
+    func run() async throws {
+        try await withClient(globals, creating: true) { client in
+            _ = try await client.call(Tags.Delete.self, .init(name: tag))
+        }
+    }
+}
+
+private func changeTags(
+    of files: [String], _ globals: GlobalOptions, add: [String], remove: [String]
+) async throws {
+    guard !files.isEmpty else { throw ValidationError("Which files?") }
+    let paths = try files.map { Files.Path(bytes: try wholePath($0)) }
+    try await withClient(globals, creating: true) { client in
+        _ = try await client.call(Tags.Change.self, .init(paths: paths, add: add, remove: remove))
+    }
+}
+
+/// The path of a file from the top of the file system, without links in the folders on the way: a link is tagged itself.
+private func wholePath(_ file: String) throws -> [UInt8] {
+    var name = file[...]
+    while name.count > 1, name.last == "/" { name = name.dropLast() }
+    let slash = name.lastIndex(of: "/")
+    let folder = slash.map { $0 == name.startIndex ? "/" : String(name[..<$0]) } ?? "."
+    let last = slash.map { String(name[name.index(after: $0)...]) } ?? String(name)
+    // Of `.` and `..` the folder itself is meant.
+    let isWhole = last.isEmpty || last == "." || last == ".."
+    guard let path = unsafe realpath(isWhole ? String(name) : folder, nil) else {
+        throw KithError(.notFound, "\(printable(file)): \(unsafe String(cString: strerror(errno))).")
+    }
+    defer { unsafe free(path) }
+    let whole = unsafe String(cString: path)
+    return Array((isWhole ? whole : (whole == "/" ? "/" : whole + "/") + last).utf8)
+}
