@@ -195,7 +195,7 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
                 "KithFiles",
-                "KithForward", "KithBrowser", "KithCatalog", "KithCommandLine", "KithTerminal", "KithMLS",
+                "KithForward", "KithBrowser", "KithCatalog", "KithIndex", "KithCommandLine", "KithTerminal", "KithMLS",
                 "KithMLSVectors",
                 "KithTrust",
                 "KithGroups", "KithReach", "KithRelayServer", "KithStore", "KithTelemetry", "CKithSystem",

@@ -50,7 +50,8 @@ int kith_folder_watch_next(
     int kinds = 0;
     if (event.mask & IN_Q_OVERFLOW) kinds |= KITH_FOLDER_OVERFLOW;
     if (event.mask & (IN_DELETE_SELF | IN_UNMOUNT | IN_IGNORED)) kinds |= KITH_FOLDER_GONE;
-    if (event.mask & (IN_CREATE | IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE))
+    if (event.mask & (IN_CREATE | IN_CLOSE_WRITE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE |
+                      IN_MOVE_SELF))
         kinds |= KITH_FOLDER_CHANGED;
     if (event.mask & IN_ISDIR) {
         kinds |= KITH_FOLDER_IS_FOLDER;

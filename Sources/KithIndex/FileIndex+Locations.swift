@@ -16,8 +16,8 @@ package struct IndexLocation: Hashable, Sendable, Identifiable {
     package var scanned: Int64?
     /// Why it could not be scanned.
     package var problem: String?
-    /// The names in it.
-    package var entries: Int
+    /// The names in it; `nil` where they were not counted.
+    package var entries: Int?
 }
 
 extension FileIndex {
@@ -35,6 +35,9 @@ extension FileIndex {
         } catch {
             let code: KithError.Code = error.number == ENOENT ? .notFound : error.number == ENOTDIR ? .invalid : .denied
             throw KithError(code, "\(shown) cannot be added: \(error).")
+        }
+        if let excluded, path.isWithin(excluded) {
+            throw KithError(.invalid, "\(shown) is part of this device's own data, which changes with each search.")
         }
         _ = try ruleStack(rules)
         let text = try encoded(rules)
@@ -85,8 +88,10 @@ extension FileIndex {
     }
 
     /// The locations, in the order in which they were added.
-    package func locations() throws(KithError) -> [IndexLocation] {
-        do { return try database.read { try Self.locations($0) } } catch {
+    ///
+    /// Counting what is in them takes time with its number: a tenth of a second for a million.
+    package func locations(counted: Bool = false) throws(KithError) -> [IndexLocation] {
+        do { return try database.read { try Self.locations($0, counted: counted) } } catch {
             throw Self.failure("read the locations", error)
         }
     }
@@ -143,20 +148,42 @@ extension FileIndex {
         }
     }
 
-    static func locations(_ database: Database) throws -> [IndexLocation] {
-        try Row.fetchAll(
-            database,
-            sql: """
-                SELECT id, path, name, rules, added, scanned, problem,
-                    (SELECT count(*) FROM entry JOIN folder ON entry.folder = folder.id WHERE folder.location = location.id)
-                FROM location ORDER BY id
-                """
+    static func locations(_ database: Database, counted: Bool = false) throws -> [IndexLocation] {
+        var locations = try Row.fetchAll(
+            database, sql: "SELECT id, path, name, rules, added, scanned, problem FROM location ORDER BY id"
         ).map { row in
             let rules: String = row[3]
             return IndexLocation(
                 id: row[0], path: [UInt8](row[1] as Data), name: row[2],
                 rules: try JSONDecoder().decode(LocationRules.self, from: Data(rules.utf8)), added: row[4],
-                scanned: row[5], problem: row[6], entries: row[7])
+                scanned: row[5], problem: row[6])
+        }
+        guard counted else { return locations }
+        for index in locations.indices {
+            locations[index].entries = try Int.fetchOne(
+                database,
+                sql: """
+                    SELECT count(*) FROM entry JOIN folder ON entry.folder = folder.id
+                    WHERE folder.location = ? AND entry.flags & 2 = 0
+                    """, arguments: [locations[index].id])
+        }
+        return locations
+    }
+
+    /// Whether the index holds anything in a location.
+    func isEmpty(_ location: IndexLocation) async throws(KithError) -> Bool {
+        do {
+            return try await database.read { database in
+                let holds = try Bool.fetchOne(
+                    database,
+                    sql: """
+                        SELECT EXISTS (
+                            SELECT 1 FROM entry JOIN folder ON entry.folder = folder.id WHERE folder.location = ?)
+                        """, arguments: [location.id])
+                return holds != true
+            }
+        } catch {
+            throw Self.failure("read \(location.name)", error)
         }
     }
 }

@@ -4,9 +4,6 @@ import KithIO
 package import KithWire
 
 extension FileIndex {
-    /// The most names of one transaction, about.
-    private static let batch = 4_000
-
     /// Brings the index to what is on the disk, for a whole location.
     ///
     /// What it finds can be searched while it goes on. Cancelled, it stops after the transaction at hand: what was found
@@ -87,22 +84,27 @@ extension FileIndex {
         _ progress: @escaping @Sendable (ScanCounts) async -> Void
     ) async throws(KithError) -> ScanCounts {
         let rules = try ruleStack(location.rules)
+        // Names may also come from another location.
+        let isAlone = try locations().count == 1
+        let isEmpty = try await isEmpty(location)
+        let isFirst = isAlone && isEmpty
+        let excluded = excluded.flatMap { try? OpenFolder(path: $0).attributes() }
         do {
             return try await writing.withLock {
-                let isFirst = location.scanned == nil && location.entries == 0
                 var state = ListingWriter.State(location: location.id, top: location.path, isFirst: isFirst)
                 var total = ScanCounts()
                 for folder in folders {
                     try await apply(
                         FolderWalk(
-                            folder, rules: rules.entered(from: location.path, to: folder), isRecursive: isRecursive,
-                            willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
+                            folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,
+                            isRecursive: isRecursive, willList: { watcher?.watch($0, at: $1) }), &state, &total,
+                        progress)
                 }
                 // What a list of single folders found to be new is listed whole; a walk gets there by itself.
                 while !isRecursive, let folder = state.toList.popLast() {
                     try await apply(
                         FolderWalk(
-                            folder, rules: rules.entered(from: location.path, to: folder),
+                            folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,
                             willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
                     state.toList.removeAll { $0.isWithin(folder) }
                 }
@@ -123,20 +125,20 @@ extension FileIndex {
         _ progress: @escaping @Sendable (ScanCounts) async -> Void
     ) async throws {
         let queue = BoundedQueue<[FolderListing]>(capacity: 4)
-        let size = Self.batch
+        let size = batch
         // The walk blocks: not on a thread of the tasks.
         async let walking: Void = withTaskExecutorPreference(DiskThreads.shared) {
-            var (walk, batch, names) = (walk, [FolderListing](), 0)
+            var (walk, listings, names) = (walk, [FolderListing](), 0)
             while let listing = walk.next() {
                 try Task.checkCancellation()
                 names += listing.entries.count + 1
-                batch.append(listing)
+                listings.append(listing)
                 if names >= size {
-                    try await queue.send(batch)
-                    (batch, names) = ([], 0)
+                    try await queue.send(listings)
+                    (listings, names) = ([], 0)
                 }
             }
-            if !batch.isEmpty { try await queue.send(batch) }
+            if !listings.isEmpty { try await queue.send(listings) }
             queue.finish()
         }
         do {

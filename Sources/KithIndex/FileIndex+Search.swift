@@ -6,6 +6,8 @@ package import KithWire
 extension FileIndex {
     /// The most entries of a page.
     package static let pageLimit = 1_000
+    /// The last place at which a page may begin.
+    package static let placeLimit = 10_000_000
     /// Of so many that match, those that fit best come first; the rest follows as it was found.
     static let rankedLimit = 1_000
 
@@ -17,15 +19,21 @@ extension FileIndex {
     /// - Parameters:
     ///   - query: What is searched. Of its order the first key counts, then the path.
     ///   - device: The name of this device, for `device:`.
-    ///   - after: Where the page begins: ``FoundPage/next`` of the one before, 0 at first.
+    ///   - after: Where the page begins: ``FoundPage/next`` of the one before, 0 at first; more than 10,000,000 counts as
+    ///     that.
     ///   - limit: The most entries, 1…1,000; more count as that.
     /// - Returns: what was found of it.
     /// - Throws: `.internal`, `.corrupt` for what the database says.
     package func search(
         _ query: SearchQuery, device: String = "", after: Int = 0, limit: Int = 50
     ) async throws(KithError) -> FoundPage {
+        if let unknown = query.unknownProperty {
+            throw KithError(.unsupported, "The library does not know \(unknown) yet: nothing can be found by it.")
+        }
         do {
-            let search = Search(query, device: device, skip: max(after, 0), limit: min(max(limit, 1), Self.pageLimit))
+            let search = Search(
+                query, device: device, skip: min(max(after, 0), Self.placeLimit),
+                limit: min(max(limit, 1), Self.pageLimit))
             return try await database.read { try search.run($0) }
         } catch {
             throw Self.failure("search", error)
@@ -132,7 +140,9 @@ private struct Search: Sendable {
             needs.emptiness
             ? """
             CASE entry.kind WHEN 0 THEN entry.size = 0
-                WHEN 1 THEN NOT EXISTS (SELECT 1 FROM entry AS inner WHERE inner.folder = entry.id) ELSE 0 END
+                WHEN 1 THEN NOT EXISTS (SELECT 1 FROM entry AS inner WHERE inner.folder = entry.id)
+                    AND EXISTS (SELECT 1 FROM folder AS own WHERE own.id = entry.id AND own.problem IS NULL)
+                ELSE 0 END
             """ : "0"
         let sql = """
             SELECT entry.id, folder.path, entry.name, entry.kind, entry.category, entry.size, entry.modified, entry.added,
@@ -289,6 +299,38 @@ extension Condition {
             case .regex(let expression): expression.requiredText.map { [$0] } ?? []
             }
         case .term: []
+        }
+    }
+}
+
+extension SearchQuery {
+    /// A property that is asked for, or sorted by, and that no index holds yet; `nil` when there is none.
+    fileprivate var unknownProperty: String? {
+        if let unknown = condition.unknownProperty { return unknown }
+        for key in sort where key.field == .created || key.field == .rating { return "sort:\(key.field.rawValue)" }
+        return nil
+    }
+}
+
+extension Condition {
+    fileprivate var unknownProperty: String? {
+        switch self {
+        case .everything: return nil
+        case .not(let condition): return condition.unknownProperty
+        case .all(let conditions), .any(let conditions):
+            return conditions.lazy.compactMap(\.unknownProperty).first
+        case .term(let term):
+            switch term {
+            case .date(.created, _): return "created:"
+            case .flag(.duplicate): return "is:duplicate"
+            case .flag(.favorite): return "is:favorite"
+            case .rating: return "rating:"
+            case .note: return "note:"
+            case .content: return "content:"
+            case .name, .path, .inFolder, .category, .entry, .fileExtension, .size, .date, .tag, .untagged, .location,
+                .device, .flag:
+                return nil
+            }
         }
     }
 }

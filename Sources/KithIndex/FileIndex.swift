@@ -17,6 +17,10 @@ package final class FileIndex: Sendable {
     let logger: Logger
     /// The time in seconds since 1970.
     let now: @Sendable () -> Int64
+    /// A folder that is in no location, wherever it lies: one in which this index, or a log of it, changes with each change.
+    let excluded: [UInt8]?
+    /// The most names of one transaction of a scan, about.
+    let batch: Int
     /// Held by what writes more than one transaction.
     let writing = AsyncMutex()
     private let observers = Mutex(Observers())
@@ -28,11 +32,21 @@ package final class FileIndex: Sendable {
 
     /// Opens an index, making it when it is not there.
     ///
+    /// - Parameters:
+    ///   - path: Where its database is.
+    ///   - excluded: A folder that is in no location, wherever it lies.
+    ///   - batch: The most names of one transaction of a scan, about.
+    ///   - logger: Told what a person is not.
+    ///   - now: The time in seconds since 1970.
     /// - Throws: `.corrupt` when it is damaged or was written by a later version; what the disk says.
     package init(
-        path: String, logger: Logger, now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
+        path: String, excluding excluded: String? = nil, batch: Int = 4_000, logger: Logger,
+        now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
     ) throws(KithError) {
         self.path = path
+        self.batch = batch
+        // As locations are: without links in it.
+        self.excluded = excluded.map { Array(URL(fileURLWithPath: $0).resolvingSymlinksInPath().path.utf8) }
         self.logger = logger
         self.now = now
         var configuration = Configuration()
@@ -81,6 +95,9 @@ package final class FileIndex: Sendable {
                 .corrupt,
                 "Could not \(what): the index is damaged. Delete it and add its locations again; your files are not in it.",
                 cause: error)
+        // The statement is nobody else's business.
+        case let error as DatabaseError:
+            return KithError(.internal, "Could not \(what): \(error.message ?? "the database failed").", cause: error)
         default: return KithError(.internal, "Could not \(what): \(error)", cause: error)
         }
     }

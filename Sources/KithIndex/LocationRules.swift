@@ -6,10 +6,13 @@ package struct LocationRules: Codable, Hashable, Sendable {
     package var followsIgnoreFiles: Bool
 
     /// Makes rules; as they are, those of a location added with nothing else said.
-    package init(patterns: [String] = Self.systemPatterns, followsIgnoreFiles: Bool = true) {
+    package init(patterns: [String] = Self.usualPatterns, followsIgnoreFiles: Bool = true) {
         self.patterns = patterns
         self.followsIgnoreFiles = followsIgnoreFiles
     }
+
+    /// What a location leaves out with nothing else said.
+    package static let usualPatterns = systemPatterns + versionControlPatterns
 
     /// Files that systems leave about and nobody looks for.
     package static let systemPatterns = [
@@ -18,8 +21,4 @@ package struct LocationRules: Codable, Hashable, Sendable {
     ]
     /// What version control keeps for itself.
     package static let versionControlPatterns = [".git/", ".hg/", ".svn/", ".jj/"]
-    /// What builds and package managers make, and can make again.
-    package static let developmentPatterns = [
-        "node_modules/", "__pycache__/", ".build/", "target/", "DerivedData/", ".venv/", ".gradle/", ".cache/",
-    ]
 }

@@ -52,7 +52,9 @@ actor LibraryKeeper {
         } catch {
             throw KithError(.denied, "The library's folder \(directory) cannot be made: \(error.localizedDescription)")
         }
-        let index = try FileIndex(path: directory + "/index.sqlite", logger: logger)
+        // The device's own data change with each of its calls.
+        let data = directory.split(separator: "/").dropLast().map { "/" + $0 }.joined()
+        let index = try FileIndex(path: directory + "/index.sqlite", excluding: data, logger: logger)
         opened = index
         return index
     }
@@ -65,28 +67,37 @@ actor LibraryKeeper {
     }
 
     private func keepUp() {
-        guard keepsUp, following == nil else { return }
-        let index: FileIndex
-        do throws(KithError) { index = try self.index() } catch {
-            logger.error("The library cannot be opened.", metadata: ["error": "\(error)"])
-            return
-        }
-        do throws(SystemError) { watcher = try FolderWatcher() } catch {
-            logger.notice("Changes of files are not noticed as they happen.", metadata: ["error": "\(error)"])
-        }
-        if let watcher {
-            following = Task { [logger] in
-                do throws(KithError) { try await index.follow(watcher) } catch {
-                    logger.error("Changes of files are not followed any more.", metadata: ["error": "\(error)"])
-                }
-            }
-        }
+        guard keepsUp, repeating == nil else { return }
+        watch()
         repeating = Task { [weak self] in
             while !Task.isCancelled {
-                await self?.scanWhatIsNotWatched()
+                await self?.lookAgain()
                 do { try await Task.sleep(for: Self.interval) } catch { return }
             }
         }
+    }
+
+    /// Begins to watch, where the system lets us.
+    private func watch() {
+        do {
+            let index = try index()
+            let watcher = try FolderWatcher()
+            self.watcher = watcher
+            following = Task { [weak self, logger] in
+                do throws(KithError) { try await index.follow(watcher) } catch {
+                    logger.error("Changes of files are not noticed for now.", metadata: ["error": "\(error)"])
+                    await self?.endWatching()
+                }
+            }
+        } catch {
+            logger.notice("Changes of files are not noticed as they happen.", metadata: ["error": "\(error)"])
+        }
+    }
+
+    /// From now on only scans find what has changed, until it is watched again.
+    private func endWatching() {
+        (watcher, following) = (nil, nil)
+        watched = []
     }
 
     /// Ends all that goes on, and closes the index.
@@ -105,7 +116,9 @@ actor LibraryKeeper {
         opened = nil
     }
 
-    private func scanWhatIsNotWatched() {
+    /// Scans what is not watched, or was not there.
+    private func lookAgain() {
+        if following == nil, !isStopping { watch() }
         guard let locations = try? index().locations() else { return }
         for location in locations where !watched.contains(location.id) || location.problem != nil {
             _ = try? run(location.id)
@@ -183,7 +196,7 @@ actor LibraryKeeper {
     }
 
     private func end(_ id: Int64, _ counts: ScanCounts) {
-        if watcher != nil { watched.insert(id) }
+        if let watcher, !watcher.isFull { watched.insert(id) } else { watched.remove(id) }
         guard let run = runs.removeValue(forKey: id) else { return }
         for follower in run.followers.values {
             follower.yield(ScanProgress(counts: counts, isLast: true))

@@ -38,8 +38,8 @@ public final class LibraryService: Service {
                 return Nothing()
             },
             .stream(Locations.Scan.self) { input, _, pending in try await self.scan(input, pending) },
-            .call(Search.Find.self) { input, _ in try await self.find(input) }.limited(to: 32),
-            .stream(Search.Follow.self) { input, _, pending in try await self.follow(input, pending) }.limited(to: 64),
+            .call(Search.Find.self) { input, _ in try await self.find(input) }.limited(to: 8),
+            .stream(Search.Follow.self) { input, _, pending in try await self.follow(input, pending) }.limited(to: 16),
             .call(Tags.List.self) { _, _ in try await self.tags() },
             .call(Tags.Change.self) { input, _ in try await self.change(input) },
             .call(Tags.Delete.self) { input, _ in
@@ -85,7 +85,9 @@ public final class LibraryService: Service {
 
     private func list() async throws -> Locations.List.Output {
         var locations: [Library.Location] = []
-        for location in try await keeper.index().locations() { locations.append(await described(location)) }
+        for location in try await keeper.index().locations(counted: true) {
+            locations.append(await described(location))
+        }
         return Locations.List.Output(locations: locations)
     }
 
@@ -96,7 +98,7 @@ public final class LibraryService: Service {
             rules: Library.Rules(
                 patterns: location.rules.patterns, followsIgnoreFiles: location.rules.followsIgnoreFiles),
             added: location.added, scanned: location.scanned, isScanning: state.isScanning,
-            isWatched: state.isWatched, problem: location.problem, entries: location.entries)
+            isWatched: state.isWatched, problem: location.problem, entries: location.entries ?? 0)
     }
 
     private func scan(_ input: Locations.Scan.Input, _ pending: PendingStream<Locations.Scan>) async throws {
@@ -121,9 +123,10 @@ public final class LibraryService: Service {
 
     private func query(_ text: String, _ offset: Int?) throws -> SearchQuery {
         let offset = offset ?? 0
-        guard abs(offset) <= 86_400 else {
+        guard (-86_400...86_400).contains(offset) else {
             throw KithError(.invalid, "`offsetFromUTC` is at most a day, in seconds.")
         }
+        guard !text.utf8.contains(0) else { throw KithError(.invalid, "A query has no NUL in it.") }
         do throws(QueryError) {
             return try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
         } catch {
@@ -139,7 +142,10 @@ public final class LibraryService: Service {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries come.")
         }
         let query = try query(input.query, input.offsetFromUTC)
-        let after = max(input.after ?? 0, 0)
+        let after = input.after ?? 0
+        guard (0...FileIndex.placeLimit).contains(after) else {
+            throw KithError(.invalid, "`after` is what `next` of the answer before was: 0 to \(FileIndex.placeLimit).")
+        }
         let page = try await keeper.index().search(query, device: name(), after: after, limit: input.limit)
         var (entries, bytes) = ([Library.Entry](), 0)
         for found in page.entries {
@@ -180,9 +186,18 @@ public final class LibraryService: Service {
         var isFirst = true
         var next = changes.makeAsyncIterator()
         repeat {
+            let start = ContinuousClock.now
             // Anew each time: `today` is another day at some time.
             let page = try await index.search(
                 try query(input.query, input.offsetFromUTC), device: name(), limit: input.limit)
+            let cost = start.duration(to: .now)
+            // Of the first ones alone nobody could say which come and which go.
+            guard page.next == nil else {
+                throw KithError(
+                    .exhausted,
+                    "More than \(min(input.limit, FileIndex.pageLimit)) are found, and so many can be followed. Narrow the query down."
+                )
+            }
             var (now, found) = ([Int64: Library.Entry](), [Library.Entry]())
             for entry in page.entries.map(Self.entry) {
                 now[entry.id] = entry
@@ -199,8 +214,8 @@ public final class LibraryService: Service {
                 isFirst = false
                 if parts.isEmpty { break }
             }
-            // Many changes at once are one.
-            try await Task.sleep(for: .milliseconds(100))
+            // Many changes at once are one; and what takes long is done less often, others search here, too.
+            try await Task.sleep(for: max(.milliseconds(100), cost * 10))
         } while await next.next() != nil
         try await stream.finish()
     }

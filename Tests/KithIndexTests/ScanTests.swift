@@ -1,6 +1,8 @@
 import Foundation
 import KithTesting
 import KithWire
+import Logging
+import Synchronization
 import Testing
 
 @testable import KithIndex
@@ -16,7 +18,7 @@ import Testing
         #expect(counts.added == 4 && counts.folders == 3 && counts.problems == 0)
         #expect(try tree.contents().count == 6)
         #expect(try await tree.index.scan(location.id).foundNothingNew)
-        #expect(try tree.index.locations().map(\.entries) == [4])
+        #expect(try tree.index.locations(counted: true).map(\.entries) == [4])
         try await tree.index.removeLocation(location.id)
         #expect(try tree.contents() == ["orphans": "0", "searched": "true"])
     }
@@ -67,6 +69,54 @@ import Testing
         _ = try await tree.index.scan(location.id)
         #expect(try tree.contents() == (try await tree.fresh()))
         #expect(try tree.numbers().count == 6)
+    }
+
+    @Test func `a scan that ended anywhere is completed by the next one`() async throws {
+        let tree = try IndexedTree()
+        for folder in 0..<12 {
+            try tree.make("f\(folder)/g")
+            for file in 0..<9 { try tree.write("f\(folder)/g/\(file).txt") }
+        }
+        let path = tree.folder.path + "/small.sqlite"
+        let first = try FileIndex(path: path, batch: 10, logger: Logger(label: "test"))
+        let location = try first.addLocation(at: Array(tree.top.utf8))
+        let fresh = try await tree.fresh()
+        // Each time a little further, and then with changes to make.
+        for step in 1...30 {
+            // As after a kill: the one before was never closed.
+            let index = try FileIndex(path: path, batch: 10, logger: Logger(label: "test"))
+            let steps = Mutex(0)
+            let scan = Task {
+                try await index.scan(location.id) { _ in
+                    if steps.withLock({
+                        $0 += 1; return $0
+                    }) == step {
+                        withUnsafeCurrentTask { $0?.cancel() }
+                    }
+                }
+            }
+            if case .failure(let error) = await scan.result { #expect((error as? KithError)?.code == .cancelled) }
+            if step % 10 == 9 { try tree.write("f\(step % 12)/g/new\(step)") }
+        }
+        let index = try FileIndex(path: path, batch: 10, logger: Logger(label: "test"))
+        _ = try await index.scan(location.id)
+        let found = try IndexedTree.contents(of: index)
+        #expect(found.count == fresh.count + 3)
+        #expect(try await tree.fresh() == found)
+    }
+
+    @Test func `the folder of the index itself is in no location`() async throws {
+        let tree = try IndexedTree()
+        try tree.make("data/library")
+        try tree.write("data/library/own")
+        try tree.write("other")
+        let index = try FileIndex(
+            path: tree.path("data/library/index.sqlite"), excluding: tree.path("data"), logger: Logger(label: "test"))
+        let location = try index.addLocation(at: Array(tree.top.utf8))
+        _ = try await index.scan(location.id)
+        #expect(try index.locations(counted: true).map(\.entries) == [1])
+        #expect(throws: KithError(.invalid, "")) { try index.addLocation(at: Array(tree.path("data/library").utf8)) }
+        index.close()
     }
 
     @Test(arguments: 0..<16)

@@ -124,6 +124,31 @@ import Testing
         }
     }
 
+    @Test func `numbers at their ends, and what no index holds, are refused`() async throws {
+        let place = try await Place()
+        try await place.device.whileRunning {
+            try place.write("report.txt")
+            _ = try await place.added()
+            let hostile: [Search.Find.Input] = [
+                .init(query: "report", after: .max), .init(query: "report", after: .min),
+                .init(query: "report", offsetFromUTC: .min), .init(query: "report", offsetFromUTC: .max),
+                .init(query: "report", limit: .min), .init(query: "re\0port"),
+            ]
+            for input in hostile {
+                await #expect(throws: KithError(.invalid, "")) {
+                    _ = try await place.client.call(Search.Find.self, input)
+                }
+            }
+            for query in ["is:duplicate", "created:today", "content:word", "rating:>=3", "note:a | x", "-is:favorite"] {
+                await #expect(throws: KithError(.unsupported, "")) {
+                    _ = try await place.client.call(Search.Find.self, .init(query: query))
+                }
+            }
+            let found = try await place.names("report")
+            #expect(found == ["report.txt"])
+        }
+    }
+
     @Test func `another device searches with the grant, and changes nothing`() async throws {
         let place = try await Place()
         let other = try TemporaryFolder()

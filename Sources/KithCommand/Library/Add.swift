@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import KithAPI
 import KithCommandLine
+import KithIndex
 import KithWire
 
 /// `kith add`.
@@ -42,13 +43,21 @@ struct AddCommand: AsyncParsableCommand {
         let rules: Library.Rules? =
             everything || !exclude.isEmpty
             ? Library.Rules(
-                patterns: (everything ? [] : LibraryDefaults.patterns) + exclude, followsIgnoreFiles: !everything) : nil
+                patterns: (everything ? [] : LocationRules.usualPatterns) + exclude, followsIgnoreFiles: !everything)
+            : nil
         try await withClient(globals, creating: true) { client in
             var lines: [Library.Location] = []
             for folder in folders {
                 let path = try realPath(folder)
-                let location = try await client.call(
-                    Locations.Add.self, .init(path: Files.Path(bytes: path), name: name, rules: rules))
+                // One that is there already may not have been scanned to its end.
+                let known = try await client.call(Locations.List.self, Nothing()).locations.first {
+                    $0.path.bytes == path && $0.scanned == nil
+                }
+                let location: Library.Location =
+                    if let known { known } else {
+                        try await client.call(
+                            Locations.Add.self, .init(path: Files.Path(bytes: path), name: name, rules: rules))
+                    }
                 let progress = try await followScan(of: location, client, globals)
                 lines.append(
                     try await client.call(Locations.List.self, Nothing()).locations.first { $0.id == location.id }
@@ -70,14 +79,6 @@ struct AddCommand: AsyncParsableCommand {
         defer { unsafe free(path) }
         return unsafe Array(String(cString: path).utf8)
     }
-}
-
-/// What `kith add` leaves out with nothing else said.
-enum LibraryDefaults {
-    static let patterns = [
-        ".DS_Store", ".Trashes", ".Spotlight-V100", ".fseventsd", "Thumbs.db", "desktop.ini", "$RECYCLE.BIN",
-        "System Volume Information", "lost+found", ".git/", ".hg/", ".svn/", ".jj/",
-    ]
 }
 
 /// Follows a scan to its end, with a line that says how far it is.

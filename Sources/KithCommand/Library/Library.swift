@@ -37,7 +37,7 @@ struct LibraryListCommand: AsyncParsableCommand {
     @Argument(help: "The device whose library to list, when it is not this one.") var device: String?
 
     func run() async throws {
-        try await withClient(globals, creating: true) { client in
+        try await withClient(globals) { client in
             let locations = try await client.call(Locations.List.self, Nothing(), on: device).locations
             if globals.json { return printLine(try jsonText(locations)) }
             guard !locations.isEmpty else {
@@ -64,6 +64,7 @@ struct LibraryListCommand: AsyncParsableCommand {
     private static func state(_ location: Library.Location) -> String {
         if location.isScanning { return "scanning" }
         if location.problem != nil { return styled("not there", .yellow) }
+        if location.scanned == nil { return styled("not finished", .yellow) }
         return location.isWatched ? "watched" : "as scanned"
     }
 }
@@ -84,7 +85,7 @@ struct LibraryRescanCommand: AsyncParsableCommand {
     @Argument(help: "The locations, by name, path or number; all when there are none.") var locations: [String] = []
 
     func run() async throws {
-        try await withClient(globals, creating: true) { client in
+        try await withClient(globals) { client in
             let all = try await client.call(Locations.List.self, Nothing()).locations
             let chosen = try locations.isEmpty ? all : locations.map { try chosenLocation($0, among: all) }
             if chosen.isEmpty { note("The library is empty. `kith add FOLDER` adds what is in a folder.") }
@@ -119,7 +120,7 @@ struct LibraryRemoveCommand: AsyncParsableCommand {
     @Argument(help: "The location, by name, path or number.") var location: String
 
     func run() async throws {
-        try await withClient(globals, creating: true) { client in
+        try await withClient(globals) { client in
             let chosen = try chosenLocation(
                 location, among: try await client.call(Locations.List.self, Nothing()).locations)
             _ = try await client.call(Locations.Remove.self, .init(id: chosen.id))

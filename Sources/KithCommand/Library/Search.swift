@@ -31,10 +31,10 @@ struct SearchCommand: AsyncParsableCommand {
     @Flag(name: [.customShort("0"), .long], help: "Print a NUL behind each path, and the exact bytes.") var print0 =
         false
     @Flag(name: .long, help: "Print only how many there are.") var count = false
-    @Flag(name: [.short, .long], help: "Go on: + before what comes, - before what goes, until interrupted.")
+    @Flag(name: [.short, .long], help: "Go on: + before what comes, - before what goes; of at most 1,000.")
     var follow = false
     @Option(name: .long, help: "Search on this device.") var device: String?
-    @Argument(help: "The query; its words may be arguments of their own.") var query: [String] = []
+    @Argument(help: "The query; its words may be arguments of their own.") var words: [String] = []
 
     func validate() throws {
         guard limit > 0 else { throw ValidationError("--limit must be 1 or more.") }
@@ -44,37 +44,42 @@ struct SearchCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let text = query.joined(separator: " ")
+        let text = words.joined(separator: " ")
         let offset = TimeZone.current.secondsFromGMT()
+        let query: SearchQuery
         // What is wrong with it is said here, whatever the other end says.
         do throws(QueryError) {
-            _ = try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
+            query = try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
         } catch {
             let fault = KithError(.invalid, error.message)
             report(fault, json: globals.json)
             if !globals.json { note(error.shown(in: text)) }
             throw ExitCode(fault.code.exitStatus)
         }
-        try await withClient(globals, creating: true) { client in
+        try await withClient(globals) { client in
             if follow { return try await followed(text, offset, client) }
+            if count {
+                // Behind the last one there is nothing to be shown; and what has an order need not be ranked.
+                let ordered = query.sort.isEmpty ? "\(text) sort:size" : text
+                let total =
+                    try await client.call(
+                        Search.Find.self, .init(query: ordered, limit: 1, after: 10_000_000, offsetFromUTC: offset),
+                        on: device
+                    ).total ?? 0
+                return printLine(globals.json ? try jsonText(["count": total]) : String(total))
+            }
             var (after, found) = (Optional(0), 0)
             var entries: [Library.Entry] = []
-            while let start = after, all || count || found < limit {
+            while let start = after, all || found < limit {
                 let page = try await client.call(
                     Search.Find.self,
                     .init(
-                        query: text, limit: all || count ? 1_000 : min(limit - found, 1_000), after: start,
+                        query: text, limit: all ? 1_000 : min(limit - found, 1_000), after: start,
                         offsetFromUTC: offset), on: device)
-                if count, let total = page.total {
-                    found = total
-                    break
-                }
                 found += page.entries.count
                 after = page.entries.isEmpty ? nil : page.next
-                if count { continue }
                 if globals.json { entries += page.entries } else { try show(page.entries) }
             }
-            if count { return printLine(globals.json ? try jsonText(["count": found]) : String(found)) }
             if globals.json { return printLine(try jsonText(entries)) }
             if found == 0 { try await explainNothing(client) }
             if after != nil, found > 0, !all { note("There are more: --limit N shows N, --all shows all.") }
@@ -118,11 +123,13 @@ struct SearchCommand: AsyncParsableCommand {
     private func followed(_ text: String, _ offset: Int, _ client: Client) async throws {
         var known: [Int64: Library.Entry] = [:]
         let stream = try await client.open(
-            Search.Follow.self, .init(query: text, limit: min(limit, 1_000), offsetFromUTC: offset), on: device
+            Search.Follow.self, .init(query: text, limit: 1_000, offsetFromUTC: offset), on: device
         ).stream
         for try await difference in stream.messages {
             if globals.json {
-                printLine(try jsonText(difference))
+                let encoder = JSONEncoder()
+                encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+                printLine(String(decoding: try encoder.encode(difference), as: UTF8.self))
                 continue
             }
             for id in difference.gone {

@@ -37,7 +37,7 @@ struct TagsListCommand: AsyncParsableCommand {
     @Argument(help: "The device whose tags to list, when it is not this one.") var device: String?
 
     func run() async throws {
-        try await withClient(globals, creating: true) { client in
+        try await withClient(globals) { client in
             let tags = try await client.call(Tags.List.self, Nothing(), on: device).tags
             if globals.json { return printLine(try jsonText(tags)) }
             guard !tags.isEmpty else { return note("There are no tags. `kith tags add TAG FILE` makes one.") }
@@ -92,7 +92,7 @@ struct TagsDeleteCommand: AsyncParsableCommand {
     @Argument(help: "The tag, with those above it: work/clients.") var tag: String
 
     func run() async throws {
-        try await withClient(globals, creating: true) { client in
+        try await withClient(globals) { client in
             _ = try await client.call(Tags.Delete.self, .init(name: tag))
         }
     }
@@ -103,7 +103,7 @@ private func changeTags(
 ) async throws {
     guard !files.isEmpty else { throw ValidationError("Which files?") }
     let paths = try files.map { Files.Path(bytes: try wholePath($0)) }
-    try await withClient(globals, creating: true) { client in
+    try await withClient(globals) { client in
         _ = try await client.call(Tags.Change.self, .init(paths: paths, add: add, remove: remove))
     }
 }

@@ -8,10 +8,12 @@ final class OpenFolder: Sendable {
     /// The system's number for it.
     let number: Int32
 
-    /// Opens a path by the system's own rules, following links: for paths that a person chose.
+    /// Opens a path that a person chose; a link in its last place is not followed, as it may come to lead elsewhere.
     init(path: [UInt8]) throws(SystemError) {
         number = try Self.check(
-            unsafe withCString(path) { path in unsafe kith_open(-1, path, Int32(KITH_FILE_DIRECTORY), 0) })
+            unsafe withCString(path) { path in
+                unsafe kith_open(-1, path, Int32(KITH_FILE_DIRECTORY) | Int32(KITH_FILE_NO_FOLLOW), 0)
+            })
     }
 
     /// Opens a folder in `parent`; a link that has taken its place is not followed.

@@ -21,16 +21,19 @@ struct FolderWalk: Sendable {
 
     private var pending: [Pending]
     private let isRecursive: Bool
+    /// A folder that is not told of.
+    private let excluded: FileAttributes?
     /// Told of each folder, held open, before it is listed.
     private let willList: @Sendable (OpenFolder, [UInt8]) -> Void
 
     /// Begins at `path`, whose own name the rules are not asked about.
     init(
-        _ path: [UInt8], rules: RuleStack, isRecursive: Bool = true,
+        _ path: [UInt8], rules: RuleStack, excluding excluded: FileAttributes? = nil, isRecursive: Bool = true,
         willList: @escaping @Sendable (OpenFolder, [UInt8]) -> Void = { _, _ in }
     ) {
         pending = [Pending(parent: nil, name: [], path: path, depth: 0, rules: rules)]
         self.isRecursive = isRecursive
+        self.excluded = excluded
         self.willList = willList
     }
 
@@ -54,6 +57,12 @@ struct FolderWalk: Sendable {
         let rules = item.rules.entering(folder, listed: listing.entries)
         if !rules.isEmpty {
             listing.entries.removeAll { rules.excludes($0.name, isFolder: $0.attributes.kind == .folder) }
+        }
+        if let excluded {
+            listing.entries.removeAll { entry in
+                entry.attributes.inode == excluded.inode && entry.attributes.device == excluded.device
+                    && entry.attributes.kind == .folder
+            }
         }
         guard isRecursive else { return listing }
         guard item.depth < Self.maximumDepth else {

@@ -50,6 +50,7 @@ public final class DirectoryClient: Sendable {
     /// What became of the last publication in a directory, and of the last question to it.
     public struct Standing: Hashable, Sendable {
         /// The outcome of one of them.
+        @nonexhaustive
         public enum Outcome: Hashable, Sendable {
             /// It has not been tried.
             case untried

@@ -1,0 +1,96 @@
+import Foundation
+import Kith
+import KithClient
+
+extension Bench {
+    /// A library of a hundred thousand files: put in, looked at again, and searched; beside the tools people have.
+    static func library(files: Int, into report: inout Report) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "kith-bench-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let tree = folder.appending(path: "tree")
+        try makeTree(files, at: tree)
+        var options = Device.Options()
+        options.listens = false
+        options.endpoint.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
+        let device = try await Device.open(directory: folder.appending(path: "device").path, options: options)
+        let path = tree.resolvingSymlinksInPath().path
+        var lines = Report()
+        try await device.whileRunning {
+            let added = Meter()
+            let location = try await device.client.call(Locations.Add.self, .init(path: Files.Path(path)))
+            try await scan(location, device.client)
+            lines.add("library: \(files) files put in", added.seconds, "s", atMost: 3)
+            // The first pass warms the cache for everybody.
+            let find = try seconds("/usr/bin/find", [path, "-printf", "%s %T@ %i\n"])
+            let again = Meter()
+            try await scan(location, device.client)
+            lines.add("library: scanned again, nothing new", again.seconds, "s")
+            if let find {
+                lines.add("  find with sizes and times", find, "s")
+                lines.add("  times as long as find", again.seconds / find, "times")
+            }
+            let database = folder.appending(path: "plocate.db").path
+            let update = try seconds("/usr/sbin/updatedb.plocate", ["-l", "no", "-U", path, "-o", database])
+            if let update { lines.add("  updatedb of plocate", update, "s") }
+            var samples: [Double] = []
+            for number in 0..<200 {
+                let query = queries[number % queries.count].replacing("N", with: "\(number * 487 % files)")
+                let meter = Meter()
+                _ = try await device.client.call(Search.Find.self, .init(query: query))
+                samples.append(meter.seconds * 1e3)
+            }
+            lines.add("library: a search, p50", percentile(0.5, of: samples), "ms")
+            lines.add("library: a search, p95", percentile(0.95, of: samples), "ms", atMost: 5)
+            if update != nil,
+                let one = try seconds("/usr/bin/plocate", ["-d", database, "-i", "-l", "50", "report"])
+            {
+                lines.add("  plocate, a process for each", one * 1e3, "ms")
+            }
+        }
+        report.lines += lines.lines
+    }
+
+    private static let queries = [
+        "N", "holiday", "berlin garden", "report ext:pdf", "*.swift N", "kind:image sort:-modified", "nothinglikeit",
+        "index_readme", "size:>100 music", "family OR paris",
+    ]
+
+    private static func scan(_ location: Library.Location, _ client: Client) async throws {
+        let stream = try await client.open(Locations.Scan.self, .init(id: location.id)).stream
+        for try await progress in stream.messages where progress.isLast { return }
+        throw KithError(.closed, "The scan ended early.")
+    }
+
+    /// Files with names of a few words, in folders of about seven.
+    private static func makeTree(_ files: Int, at tree: URL) throws {
+        let words = ["report", "holiday", "berlin", "garden", "music", "index", "readme", "family", "paris", "notes"]
+        let ends = ["jpg", "pdf", "txt", "swift", "mp3", "md"]
+        var folders = [tree]
+        try FileManager.default.createDirectory(at: tree, withIntermediateDirectories: true)
+        for number in 0..<(files / 7) {
+            let parent = folders[number * 31 % min(folders.count, 2_000)]
+            let folder = parent.appending(path: "\(words[number % words.count])-\(number)")
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+            folders.append(folder)
+        }
+        for number in 0..<files {
+            let name = "\(words[number % 10])_\(words[number / 10 % 10]) \(number).\(ends[number % ends.count])"
+            let content = Data(repeating: 120, count: number % 300)
+            try content.write(to: folders[number % folders.count].appending(path: name))
+        }
+    }
+
+    /// How long a program takes; `nil` when it is not installed.
+    private static func seconds(_ program: String, _ arguments: [String]) throws -> Double? {
+        guard FileManager.default.isExecutableFile(atPath: program) else { return nil }
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: program)
+        process.arguments = arguments
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        let meter = Meter()
+        try process.run()
+        process.waitUntilExit()
+        return process.terminationStatus == 0 ? meter.seconds : nil
+    }
+}
