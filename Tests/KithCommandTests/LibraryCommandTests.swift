@@ -78,7 +78,7 @@ import Testing
             try await laptop.expect("grant", "phone", "--add", "library")
             #expect(
                 try await phone.expect("search", "report", "--device", "laptop") == "\(top)/docs/annual report.pdf\n")
-            #expect(try await phone.expect("library", "list", "laptop").contains(top))
+            #expect(try await phone.expect("library", "list", "--device", "laptop").contains(top))
         }
     }
 }

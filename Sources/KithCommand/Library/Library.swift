@@ -12,7 +12,7 @@ struct LibraryCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith library                    the locations, and whether they are as the disk is
-              kith library list laptop        those of another device
+              kith library --device laptop      those of another device
               kith library rescan             look at all of them again
               kith library rescan archive
               kith library remove archive     its files stay as they are
@@ -30,11 +30,11 @@ struct LibraryListCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith library list
-              kith library list laptop --json
+              kith library list --device laptop --json
             """))
 
     @OptionGroup var globals: GlobalOptions
-    @Argument(help: "The device whose library to list, when it is not this one.") var device: String?
+    @Option(help: "List those of this device.") var device: String?
 
     func run() async throws {
         try await withClient(globals) { client in

@@ -30,11 +30,11 @@ struct TagsListCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith tags list
-              kith tags list laptop
+              kith tags list --device laptop
             """))
 
     @OptionGroup var globals: GlobalOptions
-    @Argument(help: "The device whose tags to list, when it is not this one.") var device: String?
+    @Option(help: "List those of this device.") var device: String?
 
     func run() async throws {
         try await withClient(globals) { client in
