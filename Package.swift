@@ -163,8 +163,8 @@ let floors: [[Target]] = [
         .target(
             name: "Kith",
             dependencies: [
-                "KithWire", "KithIdentity", "KithRPC", "KithReach", "KithAPI", "KithNet", "KithStore", "KithSocket",
-                "KithNode", "KithShell", "KithFiles", "KithForward", "KithLibrary",
+                "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithReach", "KithAPI", "KithNet", "KithStore",
+                "KithSocket", "KithNode", "KithShell", "KithFiles", "KithForward", "KithLibrary",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],

@@ -1,6 +1,7 @@
 import KithAPI
 import KithFiles
 import KithForward
+import KithIO
 import KithIdentity
 import KithLibrary
 import KithNet

@@ -1,6 +1,7 @@
 import Foundation
 import KithAPI
 import KithCatalog
+import KithIO
 import KithNode
 import KithWire
 

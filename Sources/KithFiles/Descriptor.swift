@@ -1,5 +1,6 @@
 import CKithSystem
 import KithAPI
+import KithIO
 import KithNode
 import KithWire
 
@@ -336,18 +337,6 @@ final class Descriptor: Sendable {
         if !waiting, Errno(-result) == .wouldBlock { return false }
         _ = try Errno.check(result)
         return true
-    }
-}
-
-/// Runs `body` with the bytes and a NUL behind them.
-func withCString<Result>(_ bytes: [UInt8], _ body: (UnsafePointer<CChar>) -> Result) -> Result {
-    var terminated = bytes
-    terminated.append(0)
-    return unsafe terminated.withUnsafeBufferPointer { buffer in
-        unsafe buffer.withMemoryRebound(to: CChar.self) { buffer in
-            guard let base = buffer.baseAddress else { preconditionFailure("an array with a NUL is not empty") }
-            return unsafe body(base)
-        }
     }
 }
 

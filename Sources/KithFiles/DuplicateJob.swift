@@ -1,5 +1,6 @@
 import KithAPI
 import KithCatalog
+import KithIO
 import KithIdentity
 import KithNode
 import KithWire

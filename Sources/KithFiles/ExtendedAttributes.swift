@@ -1,4 +1,5 @@
 import CKithSystem
+import KithIO
 import KithWire
 
 /// Extended attributes and access lists of open files.

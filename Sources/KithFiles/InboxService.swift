@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithIO
 public import KithIdentity
 public import KithNode
 package import KithWire

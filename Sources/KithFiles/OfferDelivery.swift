@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithNode
 import KithWire
 import Synchronization

@@ -1,4 +1,5 @@
 package import KithAPI
+import KithIO
 import KithWire
 
 /// The two ends of a transfer, each with a peer that says what somebody made up: for fuzzers.

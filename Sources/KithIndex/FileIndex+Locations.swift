@@ -129,7 +129,7 @@ extension FileIndex {
                         try database.execute(sql: "DELETE FROM location WHERE id = ?", arguments: [id])
                         return false
                     }
-                    tell(IndexChange(location: id))
+                    tell()
                     if !hasMore { return }
                 }
             }

@@ -111,7 +111,7 @@ extension FileIndex {
                 while try await database.write({ [now] database in
                     try ListingWriter(database, now: now()).removeGone(limit: 200)
                 }) {}
-                if !total.foundNothingNew { tell(IndexChange(location: location.id)) }
+                if !total.foundNothingNew { tell() }
                 return total
             }
         } catch {
@@ -127,7 +127,7 @@ extension FileIndex {
         let queue = BoundedQueue<[FolderListing]>(capacity: 4)
         let size = batch
         // The walk blocks: not on a thread of the tasks.
-        async let walking: Void = withTaskExecutorPreference(DiskThreads.shared) {
+        async let walking: Void = withTaskExecutorPreference(disk) {
             var (walk, listings, names) = (walk, [FolderListing](), 0)
             while let listing = walk.next() {
                 try Task.checkCancellation()

@@ -23,7 +23,8 @@ extension FileIndex {
     ///     that.
     ///   - limit: The most entries, 1…1,000; more count as that.
     /// - Returns: what was found of it.
-    /// - Throws: `.internal`, `.corrupt` for what the database says.
+    /// - Throws: `.unsupported` for a property that the index does not hold; `.internal`, `.corrupt` for what the database
+    ///   says.
     package func search(
         _ query: SearchQuery, device: String = "", after: Int = 0, limit: Int = 50
     ) async throws(KithError) -> FoundPage {
@@ -53,7 +54,6 @@ private struct Search: Sendable {
 
     /// What has to be read of an entry beside its row.
     private struct Needs {
-        var duplicates = false
         var emptiness = false
         var path = false
 
@@ -63,11 +63,9 @@ private struct Search: Sendable {
             case .not(let condition): self = Needs(condition)
             case .all(let conditions), .any(let conditions):
                 for needs in conditions.map(Needs.init) {
-                    duplicates = duplicates || needs.duplicates
                     emptiness = emptiness || needs.emptiness
                     path = path || needs.path
                 }
-            case .term(.flag(.duplicate)): duplicates = true
             case .term(.flag(.empty)): emptiness = true
             case .term(.path), .term(.inFolder): path = true
             case .term: break
@@ -130,12 +128,6 @@ private struct Search: Sendable {
 
     private func statement(isRanked: Bool) -> (String, [(any DatabaseValueConvertible)?]) {
         let narrowing = Narrowing(query.condition)
-        let duplicate =
-            needs.duplicates
-            ? """
-            EXISTS (SELECT 1 FROM entry AS other WHERE other.content = entry.content AND other.id <> entry.id
-                AND other.flags & 2 = 0)
-            """ : "0"
         let empty =
             needs.emptiness
             ? """
@@ -146,9 +138,9 @@ private struct Search: Sendable {
             """ : "0"
         let sql = """
             SELECT entry.id, folder.path, entry.name, entry.kind, entry.category, entry.size, entry.modified, entry.added,
-                folder.location, entry.flags, note.text, note.is_favorite, note.rating, \(duplicate), \(empty),
+                folder.location, entry.flags, \(empty),
                 EXISTS (SELECT 1 FROM tag_use WHERE tag_use.entry = entry.id)
-            FROM entry JOIN folder ON folder.id = entry.folder LEFT JOIN note ON note.entry = entry.id
+            FROM entry JOIN folder ON folder.id = entry.folder
             WHERE entry.flags & 2 = 0 AND \(narrowing?.sql ?? "TRUE")
             \(isRanked ? "" : "ORDER BY \(order)")
             """
@@ -166,8 +158,8 @@ private struct Search: Sendable {
             case .kind: "entry.kind"
             case .ext: "entry.extension"
             case .modified: "entry.modified"
-            case .created, .added: "entry.added"
-            case .rating: "ifnull(note.rating, 0)"
+            // The last two are refused before.
+            case .added, .created, .rating: "entry.added"
             }
         let direction = key.isDescending ? "DESC" : "ASC"
         let then =
@@ -217,20 +209,17 @@ private struct Search: Sendable {
             id: id, folder: try bytes(1), name: nameBytes, kind: kind,
             category: FileCategory(rawValue: row[4]), size: kind == .file ? UInt64(clamping: size) : 0,
             modified: row[6], added: row[7], location: row[8], isHidden: flags.contains(.hidden),
-            tags: row[15] ? try context.tags.paths(of: id, context.database) : [],
-            isFavorite: row[11] ?? false, rating: row[12] ?? 0, note: row[10])
+            tags: row[11] ? try context.tags.paths(of: id, context.database) : [])
         let location = context.locations[entry.location]
         var found: Set<EntryFlag> = []
         if entry.isHidden { found.insert(.hidden) }
-        if entry.isFavorite { found.insert(.favorite) }
-        if row[13] { found.insert(.duplicate) }
-        if row[14] { found.insert(.empty) }
+        if row[10] { found.insert(.empty) }
         if location?.isOffline == true { found.insert(.offline) }
         let subject = Subject(
             name: name, path: needs.path ? NameFolding.display(entry.path) : "", kind: kind,
             category: entry.category, size: kind == .file ? entry.size : nil,
             dates: [.modified: Self.seconds(entry.modified), .added: entry.added], tags: entry.tags,
-            location: location?.name, device: device, flags: found, rating: entry.rating, note: entry.note)
+            location: location?.name, device: device, flags: found)
         return query.matches(subject) ? entry : nil
     }
 

@@ -51,7 +51,7 @@ extension FileIndex {
                     }
                 }
             }
-            tell(IndexChange(location: nil))
+            tell()
         } catch {
             throw Self.failure("change tags", error)
         }
@@ -71,7 +71,7 @@ extension FileIndex {
                         DELETE FROM tag WHERE id IN beneath
                         """, arguments: [try Self.tag(path, database)])
             }
-            tell(IndexChange(location: nil))
+            tell()
         } catch {
             throw Self.failure("delete the tag", error)
         }

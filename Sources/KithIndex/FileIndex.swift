@@ -21,13 +21,15 @@ package final class FileIndex: Sendable {
     let excluded: [UInt8]?
     /// The most names of one transaction of a scan, about.
     let batch: Int
+    /// For walks.
+    let disk = DiskExecutor()
     /// Held by what writes more than one transaction.
     let writing = AsyncMutex()
     private let observers = Mutex(Observers())
 
     private struct Observers {
         var next = 0
-        var streams: [Int: AsyncStream<IndexChange>.Continuation] = [:]
+        var streams: [Int: AsyncStream<Void>.Continuation] = [:]
     }
 
     /// Opens an index, making it when it is not there.
@@ -104,9 +106,9 @@ package final class FileIndex: Sendable {
 
     // MARK: - Changes
 
-    /// The changes from now on; the newest one replaces those that were not taken yet.
-    package func changes() -> AsyncStream<IndexChange> {
-        let (stream, continuation) = AsyncStream.makeStream(of: IndexChange.self, bufferingPolicy: .bufferingNewest(1))
+    /// An element whenever there is reason to look again; what was not taken yet is one.
+    package func changes() -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let number = observers.withLock { observers in
             observers.next += 1
             observers.streams[observers.next] = continuation
@@ -119,13 +121,7 @@ package final class FileIndex: Sendable {
     }
 
     /// Tells all who follow that something changed.
-    func tell(_ change: IndexChange) {
-        for stream in observers.withLock({ Array($0.streams.values) }) { stream.yield(change) }
+    func tell() {
+        for stream in observers.withLock({ Array($0.streams.values) }) { stream.yield() }
     }
-}
-
-/// What followers of an index are told: look again.
-package struct IndexChange: Hashable, Sendable {
-    /// The location in which something changed; `nil`: anywhere.
-    package var location: Int64?
 }

@@ -36,7 +36,6 @@ enum IndexSchema {
                         changed INTEGER NOT NULL,
                         inode INTEGER NOT NULL,
                         added INTEGER NOT NULL,
-                        content INTEGER,
                         flags INTEGER NOT NULL
                     ) STRICT;
                     CREATE UNIQUE INDEX entry_place ON entry (folder, name);
@@ -44,7 +43,6 @@ enum IndexSchema {
                     CREATE INDEX entry_size ON entry (size);
                     CREATE INDEX entry_modified ON entry (modified);
                     CREATE INDEX entry_extension ON entry (extension);
-                    CREATE INDEX entry_content ON entry (content) WHERE content IS NOT NULL;
                     CREATE INDEX entry_gone ON entry (id) WHERE flags & 2;
                     CREATE TABLE folder (
                         id INTEGER PRIMARY KEY,
@@ -57,14 +55,6 @@ enum IndexSchema {
                     CREATE VIRTUAL TABLE name_index USING fts5 (
                         name, content = '', tokenize = 'trigram', detail = none, columnsize = 0
                     );
-                    CREATE TABLE content (
-                        id INTEGER PRIMARY KEY,
-                        size INTEGER NOT NULL,
-                        sample BLOB NOT NULL,
-                        digest BLOB,
-                        verified INTEGER,
-                        UNIQUE (size, sample, digest)
-                    ) STRICT;
                     CREATE TABLE tag (
                         id INTEGER PRIMARY KEY,
                         name TEXT NOT NULL COLLATE NOCASE,
@@ -77,13 +67,7 @@ enum IndexSchema {
                         PRIMARY KEY (entry, tag)
                     ) STRICT, WITHOUT ROWID;
                     CREATE INDEX tag_use_tag ON tag_use (tag);
-                    CREATE TABLE note (
-                        entry INTEGER PRIMARY KEY REFERENCES entry (id) ON DELETE CASCADE,
-                        text TEXT NOT NULL,
-                        is_favorite INTEGER NOT NULL,
-                        rating INTEGER NOT NULL
-                    ) STRICT;
-                    INSERT INTO meta VALUES ('next', 1), ('version', 0);
+                    INSERT INTO meta VALUES ('next', 1);
                     """)
         }
         return migrator

@@ -79,14 +79,6 @@ final class OpenFile: Sendable {
 
     deinit { kith_file_close(number) }
 
-    /// Describes it.
-    func attributes() throws(SystemError) -> FileAttributes {
-        var info = kith_file_info()
-        let status = unsafe kith_file_stat(number, "", &info)
-        guard status >= 0 else { throw SystemError(-status) }
-        return FileAttributes(info)
-    }
-
     /// Reads at a place; returns the number of bytes, 0 at the end.
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(SystemError) -> Int {
         let count = unsafe kith_file_read(number, buffer.baseAddress, buffer.count, Int64(clamping: offset))
@@ -151,14 +143,4 @@ enum StoredKind: Int, Hashable, Sendable, CaseIterable {
     case link = 2
     /// A pipe, a socket or a device.
     case special = 3
-}
-
-/// Runs `body` with the bytes and a NUL behind them.
-private func withCString<Result>(_ bytes: [UInt8], _ body: (UnsafePointer<CChar>) -> Result) -> Result {
-    unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: bytes.count + 1) { buffer in
-        for (index, byte) in bytes.enumerated() { unsafe buffer[index] = CChar(bitPattern: byte) }
-        unsafe buffer[bytes.count] = 0
-        guard let base = buffer.baseAddress else { preconditionFailure("a buffer with a NUL is not empty") }
-        return unsafe body(base)
-    }
 }

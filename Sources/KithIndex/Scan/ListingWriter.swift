@@ -39,14 +39,13 @@ struct ListingWriter {
         insertEntry = try database.cachedStatement(
             sql: """
                 INSERT INTO entry
-                    (id, folder, name, kind, category, extension, size, modified, changed, inode, added, content, flags)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, ?)
+                    (id, folder, name, kind, category, extension, size, modified, changed, inode, added, flags)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """)
         insertName = try database.cachedStatement(sql: "INSERT INTO name_index (rowid, name) VALUES (?, ?)")
         updateEntry = try database.cachedStatement(
             sql: """
-                UPDATE entry SET kind = ?, category = ?, size = ?, modified = ?, changed = ?, inode = ?, flags = ?,
-                    content = CASE WHEN ? THEN content END
+                UPDATE entry SET kind = ?, category = ?, size = ?, modified = ?, changed = ?, inode = ?, flags = ?
                 WHERE id = ?
                 """)
         markGone = try database.cachedStatement(sql: "UPDATE entry SET flags = flags | 2 WHERE id = ?")
@@ -181,14 +180,10 @@ struct ListingWriter {
     ) throws {
         let attributes = entry.attributes
         let flags = flags(entry.name, isInHidden)
-        // A folder's times and size change with what is in it.
         let isSame =
             old.kind == attributes.kind.rawValue && old.inode == attributes.inode && old.size == attributes.size
             && old.modified == attributes.modified && old.changed == attributes.changed
         guard !isSame || old.flags != flags else { return }
-        let keepsContent =
-            old.kind == attributes.kind.rawValue && old.size == attributes.size && old.modified == attributes.modified
-            && old.inode == attributes.inode && old.changed == attributes.changed
         let path = listing.path.appending(name: entry.name)
         if old.kind == StoredKind.folder.rawValue, attributes.kind != .folder {
             try removeContents(of: old.id)
@@ -196,7 +191,7 @@ struct ListingWriter {
         }
         try updateEntry.execute(arguments: [
             attributes.kind.rawValue, IndexedName(entry.name).category(attributes.kind), attributes.size,
-            attributes.modified, attributes.changed, attributes.inode, flags, keepsContent, old.id,
+            attributes.modified, attributes.changed, attributes.inode, flags, old.id,
         ])
         state.counts.changed += 1
         if attributes.kind == .folder {

@@ -21,10 +21,6 @@ package struct FoundEntry: Hashable, Sendable, Identifiable {
     package var isHidden: Bool
     /// The paths of its tags.
     package var tags: [[String]]
-    package var isFavorite: Bool
-    /// The stars, 0…5.
-    package var rating: Int
-    package var note: String?
 
     /// The whole path.
     package var path: [UInt8] { folder.appending(name: name) }

@@ -71,11 +71,8 @@ struct Narrowing {
                 through: range.until.map { Self.nanoseconds($0) })
         case .date(.added, let range): self.init("entry.added", from: range.from, through: range.until)
         case .tag: self.init("entry.id IN (SELECT entry FROM tag_use)")
-        case .flag(.favorite), .note: self.init("entry.id IN (SELECT entry FROM note)")
         case .flag(.hidden): self.init("entry.flags & 1")
-        case .flag(.duplicate): self.init("entry.content IS NOT NULL")
-        case .rating(let range) where range.lowerBound > 0: self.init("entry.id IN (SELECT entry FROM note)")
-        case .path, .date, .untagged, .location, .device, .flag, .rating, .content: return nil
+        case .path, .date, .untagged, .location, .device, .flag, .rating, .note, .content: return nil
         }
     }
 

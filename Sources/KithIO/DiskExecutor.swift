@@ -2,7 +2,7 @@ import Dispatch
 
 /// Threads for work that blocks on a disk, or on a keyring, so that the threads of the network never do.
 package final class DiskExecutor: TaskExecutor {
-    private let queue = DispatchQueue(label: "kith.files", qos: .userInitiated, attributes: .concurrent)
+    private let queue = DispatchQueue(label: "kith.disk", qos: .userInitiated, attributes: .concurrent)
 
     /// Makes one; its threads come with the work.
     package init() {}
