@@ -12,7 +12,7 @@ struct LibraryCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith library                    the locations, and whether they are as the disk is
-              kith library --device laptop      those of another device
+              kith library --device laptop    those of another device
               kith library rescan             look at all of them again
               kith library rescan archive
               kith library remove archive     its files stay as they are
@@ -78,7 +78,7 @@ struct LibraryRescanCommand: AsyncParsableCommand {
               kith library rescan
               kith library rescan archive
 
-            Only what has changed is read. Files that were renamed or moved keep their tags.
+            Only what has changed is read. Files that were renamed or moved in it keep their tags.
             """))
 
     @OptionGroup var globals: GlobalOptions

@@ -17,7 +17,7 @@ struct TagsCommand: AsyncParsableCommand {
               kith tags delete work/clients
               kith search tag:work                    finds what has it, or one beneath it
 
-            Tags are kept in the library, not in the files; a file keeps its own when it is renamed or moved.
+            Tags are kept in the library, not in the files; a file keeps its own when it is renamed or moved within its location.
             """),
         subcommands: [TagsListCommand.self, TagsAddCommand.self, TagsRemoveCommand.self, TagsDeleteCommand.self],
         defaultSubcommand: TagsListCommand.self)
