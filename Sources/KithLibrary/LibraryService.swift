@@ -55,6 +55,14 @@ public final class LibraryService: Service {
     /// Ends scans and watching, and closes the index.
     public func stop() async { await keeper.stop() }
 
+    /// The library that a call is about; without a name, the default one.
+    ///
+    /// - Throws: `.notFound` when there is no such library.
+    func keeper(_ library: String?) async throws(KithError) -> LibraryKeeper {
+        guard library == nil else { throw KithError(.notFound, "There is no such library.") }
+        return keeper
+    }
+
     // MARK: - Locations
 
     private func add(_ input: Locations.Add.Input) async throws -> Library.Location {
