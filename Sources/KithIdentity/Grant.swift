@@ -222,7 +222,8 @@ extension Grant: LosslessStringConvertible {
             .invalid,
             """
             “\(text.prefix(128))” is not a grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
-            files:read=/PATH, files:write=/PATH, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, node:NAME.
+            files:read=/PATH, files:write=/PATH, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, \
+            node:NAME.
             """)
     }
 }
