@@ -102,6 +102,7 @@ let floors: [[Target]] = [
             name: "KithSocket",
             dependencies: [
                 "KithIO", "KithWire", "KithRPC", "KithAPI", "CKithSystem",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
     ],

@@ -41,6 +41,11 @@ public final class Device: Sendable {
         ///
         /// Otherwise it only calls others, from a port the system chooses.
         public var listens = true
+        /// The TCP port at which it accepts local clients as well, on 127.0.0.1 and ::1; 0 is any that is free.
+        ///
+        /// `nil` turns that off. A client needs the token in `api.json` of the directory (`KithSocket/APIEndpoint`), and
+        /// is then the device's own person, as at the socket. It goes with ``listens``.
+        public var apiPort: UInt16?
         /// The store of the identity.
         ///
         /// `nil`: a file in the directory, sealed as ``passphrase`` says.
@@ -181,6 +186,9 @@ public final class Device: Sendable {
     public var addresses: [NetworkAddress] {
         state.withLock { state in state.parts.map { $0.endpoint.localAddresses } ?? state.lastAddresses }
     }
+
+    /// The addresses at which it accepts local clients over TCP; empty when ``Options/apiPort`` is off, or it is not open.
+    public var apiAddresses: [String] { parts?.apiAddresses ?? [] }
 
     /// Its topics: they outlast a stop, with all subscriptions and retained events.
     public let events: EventHub?

@@ -29,7 +29,9 @@ struct DeviceParts: Sendable {
     let endpoint: Endpoint
     let node: Node
     private let sessionCache: SealedSessionCache
-    private let socket: SocketServer?
+    /// At the Unix socket, and at the loopback addresses; none when it does not listen.
+    private let sockets: [SocketServer]
+    let apiAddresses: [String]
     private let pairing: PairingService
     private let trust: TrustService
     let discovery: LocalDiscovery?
@@ -124,13 +126,8 @@ struct DeviceParts: Sendable {
                     directory: store.directory + "/library", name: { ownName }, keepsUp: options.listens,
                     logger: options.logger))
         }
-        let socket =
-            options.listens
-            ? try SocketServer(directory: store.directory, dispatcher: node, logger: options.logger) : nil
-        self.socket = socket
-        if let socket {
-            for place in socket.places { try protection.protect(place) }
-        }
+        (sockets, apiAddresses) = try Self.sockets(in: store.directory, for: node, options)
+        for place in sockets.flatMap(\.places) { try protection.protect(place) }
         try node.add(
             ReachService(
                 node: node, store: store, version: kithVersion, listens: options.listens,
@@ -175,6 +172,25 @@ struct DeviceParts: Sendable {
                 stop: { stopping.continuation.yield() }))
     }
 
+    /// Begins to listen for local clients, as the options say.
+    ///
+    /// - Returns: what serves them, and the addresses of TCP.
+    private static func sockets(
+        in directory: String, for node: Node, _ options: Device.Options
+    ) throws(KithError) -> ([SocketServer], addresses: [String]) {
+        guard options.listens else { return ([], []) }
+        let socket = try SocketServer(directory: directory, dispatcher: node, logger: options.logger)
+        // Of a process that was killed: whoever has its port now is not this device.
+        APIEndpoint.remove(directory: directory)
+        guard let port = options.apiPort else { return ([socket], []) }
+        let access = try LoopbackAccess.open(directory: directory, port: port)
+        var sockets = [socket]
+        for listener in access.listeners {
+            sockets.append(try SocketServer(listener, dispatcher: node, logger: options.logger))
+        }
+        return (sockets, access.endpoint.addresses)
+    }
+
     /// Serves until it is told to stop or the task is cancelled, then closes everything.
     ///
     /// `peers` are reached first thing.
@@ -187,17 +203,15 @@ struct DeviceParts: Sendable {
         do {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
-                    await node.serve(endpoint, announcing: socket == nil ? nil : addresses, by: reach)
+                    await node.serve(endpoint, announcing: sockets.isEmpty ? nil : addresses, by: reach)
                     // Calls that were under way went through its relays.
                     reach.stop()
                 }
                 group.addTask { await reach.run() }
                 if let discovery { group.addTask { await announce(by: discovery) } }
                 group.addTask { await followNetwork(reaching: peers) }
-                if let socket {
-                    forwards?.runRestored()
-                    group.addTask { try await socket.run() }
-                }
+                if !sockets.isEmpty { forwards?.runRestored() }
+                for socket in sockets { group.addTask { try await socket.run() } }
                 group.addTask {
                     for await _ in stopping.stream { break }
                     // From now on nobody is to begin anything with this device.
@@ -206,7 +220,7 @@ struct DeviceParts: Sendable {
                     pairing.close()
                     trust.close()
                     node.beginGracefulShutdown()
-                    socket?.beginGracefulShutdown()
+                    for socket in sockets { socket.beginGracefulShutdown() }
                 }
                 defer { group.cancelAll() }
                 try await group.waitForAll()
@@ -244,7 +258,7 @@ struct DeviceParts: Sendable {
         await withDiscardingTaskGroup { group in
             if !peers.isEmpty { group.addTask { await reach(peers) } }
             // A device that is there for one command is gone before its network is.
-            if socket != nil { group.addTask { await watchInterfaces() } }
+            if !sockets.isEmpty { group.addTask { await watchInterfaces() } }
             var peers: Set<DeviceID> = []
             for await isReachable in reachability where isReachable != node.isReachable {
                 if isReachable {

@@ -7,7 +7,8 @@ public struct LineFramer: Sendable {
     /// The longest line allowed by default, in bytes: 4 MiB.
     public static let defaultLimit = 4 << 20
 
-    private let limit: Int
+    /// The longest line, in bytes; what has been taken in is measured by it with the next line.
+    package var limit: Int
     private var buffer: [UInt8] = []
     /// The offset of the bytes not handed out, and the one up to which there is no line feed.
     private var start = 0

@@ -73,6 +73,9 @@ final class LineConnection: Sendable {
     /// A line of more bytes than this, some hundred microseconds' worth, would keep others waiting.
     private static let longLine = 64 << 10
 
+    /// Allows longer lines from now on; only the reading task calls this.
+    func allowLines(of limit: Int) { reading.framer.limit = limit }
+
     /// Waits for something other than the next line, unless the other end goes away meanwhile.
     ///
     /// Only the reading task calls it; it would not notice otherwise.

@@ -9,6 +9,9 @@ enum Platform {
     /// Opens a stream socket of the Unix family; negative on failure.
     static func makeSocket() -> Int32 { socket(AF_UNIX, SOCK_STREAM, 0) }
 
+    /// Opens a TCP socket; negative on failure.
+    static func makeLoopbackSocket(isIPv6: Bool) -> Int32 { socket(isIPv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0) }
+
     /// Does what can be said only after opening.
     static func configure(_ descriptor: Int32) {
         var on: Int32 = 1

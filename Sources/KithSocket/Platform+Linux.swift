@@ -15,6 +15,11 @@ enum Platform {
         socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     }
 
+    /// Opens a TCP socket; negative on failure.
+    static func makeLoopbackSocket(isIPv6: Bool) -> Int32 {
+        socket(isIPv6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    }
+
     /// Does what can be said only after opening.
     static func configure(_ descriptor: Int32) {}
 

@@ -12,6 +12,8 @@ final class ServerConnection: Sendable {
 
     private let connection: LineConnection
     private let mayHalfClose: Bool
+    /// What it has to prove, and its place among those who have not; `nil`: nothing.
+    private let gate: (gate: TokenGate, ticket: TokenGate.Ticket)?
     private let dispatcher: any Dispatcher
     private let logger: Logger
     private let state = Mutex(State())
@@ -34,13 +36,20 @@ final class ServerConnection: Sendable {
     }
 
     init(
-        _ descriptor: SocketDescriptor, on reactor: Reactor, mayHalfClose: Bool, dispatcher: any Dispatcher,
-        logger: Logger
+        _ descriptor: SocketDescriptor, on reactor: Reactor, gate: TokenGate?, mayHalfClose: Bool,
+        dispatcher: any Dispatcher, logger: Logger
     ) throws(KithError) {
         self.mayHalfClose = mayHalfClose
-        connection = try LineConnection(descriptor, on: reactor, lineLimit: LineFramer.defaultLimit)
+        connection = try LineConnection(
+            descriptor, on: reactor, lineLimit: gate == nil ? LineFramer.defaultLimit : TokenGate.lineLimit)
+        if gate != nil { descriptor.sendsAtOnce() }
+        self.gate = gate.map { ($0, $0.enter(descriptor)) }
         self.dispatcher = dispatcher
         self.logger = logger
+    }
+
+    deinit {
+        if let (gate, ticket) = gate { gate.leave(ticket) }
     }
 
     /// Serves until the caller is gone.
@@ -55,6 +64,7 @@ final class ServerConnection: Sendable {
         await withTaskCancellationHandler {
             await withDiscardingTaskGroup { group in
                 do {
+                    guard try await isLetIn() else { return connection.descriptor.shutDown() }
                     while let packet = try await connection.nextPacket() {
                         switch packet {
                         case .single(let message):
@@ -99,6 +109,44 @@ final class ServerConnection: Sendable {
             cancelAll()
             connection.descriptor.shutDown()
         }
+    }
+
+    /// Waits for the token, where one is asked for; answers it, or whatever is said in its place.
+    private func isLetIn() async throws -> Bool {
+        guard let (gate, ticket) = gate else { return true }
+        defer { gate.leave(ticket) }
+        var refusal = RPCResponse(
+            id: .null,
+            result: .failure(
+                RPCError(
+                    KithError(
+                        .denied,
+                        "The first line at this port is rpc.hello with the `token` in api.json of the data directory."))
+            ))
+        do {
+            guard let line = try await connection.nextLine() else { return false }
+            // What does not begin as JSON is a browser, or TLS, or a scan: no answer of ours is for them.
+            guard line.first == UInt8(ascii: "{") else { return false }
+            if case .single(.request(let request)) = RPCPacket(parsing: line) {
+                refusal.id = request.id ?? .null
+                if SocketProtocol.token(of: request).map(gate.admits) == true,
+                    let hello = hello(.request(request), proof: gate.proof)
+                {
+                    connection.allowLines(of: LineFramer.defaultLimit)
+                    try await connection.send(hello.json)
+                    return true
+                }
+            }
+        } catch let error as KithError where error.code == .exhausted {
+            // Too long to be a hello.
+        }
+        logger.info("a caller at the port for programs did not know the token")
+        try await connection.send(refusal.json)
+        // The system would throw the answer away with whatever has not been read.
+        for _ in 0..<16 {
+            guard case .bytes = try connection.descriptor.receive(upTo: 64 << 10) else { break }
+        }
+        return false
     }
 
     /// Closes the connection when nothing runs on it, now or later.
@@ -242,13 +290,13 @@ final class ServerConnection: Sendable {
     private static let crowded = RPCError(KithError(.exhausted, "More than \(callLimit) calls at once."))
 
     /// The answer to a caller that says hello; `nil` when this is something else.
-    private func hello(_ message: RPCMessage) -> RPCResponse? {
+    private func hello(_ message: RPCMessage, proof: String? = nil) -> RPCResponse? {
         guard case .request(let request) = message, request.method == SocketProtocol.hello, let id = request.id else {
             return nil
         }
         let version = request.params?.members()?.first { $0.name == "protocol" }?.value.integer
         state.withLock { $0.version = Int(version ?? 0) }
-        return RPCResponse(id: id, result: .success(SocketProtocol.answer))
+        return RPCResponse(id: id, result: .success(SocketProtocol.answer(proof: proof)))
     }
 
     // MARK: - A service of the caller's

@@ -4,11 +4,11 @@ import KithRPC
 import KithWire
 import Synchronization
 
-/// Calls to a device that runs in another process, through the socket in its data directory.
+/// Calls to a device that runs in another process, through the socket in its data directory, or its loopback TCP port.
 ///
 /// All calls share one connection; each stream gets its own.
 public final class SocketCarrier: Carrier {
-    private let path: String
+    private let target: SocketTarget
     private let reactor: Reactor
     private let core: Core
     private let reader: Task<Void, Never>
@@ -22,7 +22,9 @@ public final class SocketCarrier: Carrier {
         guard let path = SocketPath.forConnecting(in: directory),
             let descriptor = try SocketDescriptor.connect(to: path)
         else { return nil }
-        let carrier = try SocketCarrier(path: path, descriptor: descriptor)
+        let reactor = try Reactor.forSockets()
+        let carrier = SocketCarrier(
+            .unix(path: path), try LineConnection(descriptor, on: reactor, lineLimit: SocketTarget.lineLimit), reactor)
         if isAnyVersion { return carrier }
         do {
             let id = carrier.core.makeIdentifier()
@@ -34,11 +36,29 @@ public final class SocketCarrier: Carrier {
         return carrier
     }
 
-    private init(path: String, descriptor: SocketDescriptor) throws(KithError) {
-        self.path = path
-        reactor = try .forSockets()
+    /// Connects to the device that listens at a port of 127.0.0.1.
+    ///
+    /// - Parameters:
+    ///   - port: The port, as `api.json` of the data directory says it (``APIEndpoint``).
+    ///   - token: The token, from there as well.
+    ///   - proof: What the device must answer, from there as well; `nil` believes whoever listens.
+    /// - Returns: the carrier, let in.
+    /// - Throws: `KithError` `.notFound` when nobody listens, `.denied` when the token is wrong, or somebody else answers,
+    ///   `.unsupported` when the device is of another version, `.timedOut` when nothing is answered in ten seconds.
+    public static func connect(tcp port: UInt16, token: String, proof: String? = nil) async throws -> SocketCarrier {
+        let reactor = try Reactor.forSockets()
+        let target = SocketTarget.loopback(port: port, token: token, proof: proof)
+        guard let connection = try await target.connect(on: reactor) else {
+            throw KithError(.notFound, "No device listens at port \(port) of this machine.")
+        }
+        return SocketCarrier(target, connection, reactor)
+    }
+
+    private init(_ target: SocketTarget, _ connection: LineConnection, _ reactor: Reactor) {
+        self.target = target
+        self.reactor = reactor
         // Our own device answers: it may say more than a caller may.
-        let core = Core(try LineConnection(descriptor, on: reactor, lineLimit: 4 * LineFramer.defaultLimit))
+        let core = Core(connection)
         self.core = core
         // Answers are handed on where they come in, so that only their callers' threads are woken.
         reader = Task(name: "kith socket", executorPreference: core.connection.watch.executor) { await core.run() }
@@ -75,25 +95,24 @@ public final class SocketCarrier: Carrier {
         let request = RPCCall.request(
             id: .number("1"), method: M.name, input: try JSONText.encode(input), on: device, options: options,
             isRaw: true)
-        guard let descriptor = try SocketDescriptor.connect(to: path) else {
-            throw KithError(.closed, "The device at \(path) has stopped.", cause: NotSent())
+        guard let connection = try await target.connect(on: reactor) else {
+            throw KithError(.closed, "The device at \(target) has stopped.", cause: NotSent())
         }
-        let connection = try LineConnection(descriptor, on: reactor, lineLimit: 4 * LineFramer.defaultLimit)
         do {
             return try await withDeadline(options.timeout.map { $0 + Self.grace }) {
                 try await connection.send(request.json)
                 guard let line = try await connection.nextLine() else {
-                    throw KithError(.closed, "The device at \(self.path) stopped before it answered.")
+                    throw KithError(.closed, "The device at \(self.target) stopped before it answered.")
                 }
                 guard case .single(.response(let response)) = RPCPacket(parsing: line) else {
-                    throw KithError(.corrupt, "The device at \(self.path) answered with something else.")
+                    throw KithError(.corrupt, "The device at \(self.target) answered with something else.")
                 }
                 let output = try Self.output(of: method, from: response)
                 let stream = SocketStream(connection)
                 return OpenedStream(output: output, stream: stream)
             }
         } catch {
-            descriptor.shutDown()
+            connection.descriptor.shutDown()
             throw error is CancellationError ? KithError(.cancelled, "The call was cancelled.") : error
         }
     }

@@ -25,6 +25,8 @@ package struct SocketListener: Sendable {
     ///
     /// For TCP the system says the same whether a caller has closed or only ended its direction.
     let mayHalfClose: Bool
+    /// What a caller has to prove before it may ask anything; `nil`: nothing.
+    let gate: TokenGate?
     /// Ends it for callers that have not connected yet; calling it again does nothing.
     let remove: @Sendable () -> Void
 
@@ -40,14 +42,23 @@ package struct SocketListener: Sendable {
 
     private init(
         _ descriptor: SocketDescriptor, name: String, mayHalfClose: Bool, places: [String] = [],
-        admits: @escaping @Sendable (PeerCredentials) -> Bool, remove: @escaping @Sendable () -> Void = {}
+        gate: TokenGate? = nil, admits: @escaping @Sendable (PeerCredentials) -> Bool,
+        remove: @escaping @Sendable () -> Void = {}
     ) {
         self.descriptor = descriptor
         self.name = name
         self.mayHalfClose = mayHalfClose
         self.places = places
+        self.gate = gate
         self.admits = admits
         self.remove = remove
+    }
+
+    /// Takes over a TCP socket whose callers prove themselves to a gate.
+    init(
+        _ descriptor: SocketDescriptor, name: String, gate: TokenGate, remove: @escaping @Sendable () -> Void
+    ) {
+        self.init(descriptor, name: name, mayHalfClose: false, gate: gate, admits: { _ in true }, remove: remove)
     }
 
     /// Listens at the Unix socket of a data directory, for processes of this user.

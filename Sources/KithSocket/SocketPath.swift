@@ -21,6 +21,9 @@ struct SocketPath: Hashable, Sendable {
     /// This user's folder for the sockets of directories whose path is too long.
     static var sharedFolder: String { "/tmp/kith-\(geteuid())" }
 
+    /// The number of this process.
+    static var processNumber: Int32 { getpid() }
+
     /// Returns the path at which a server of `directory` listens.
     static func forListening(in directory: String) throws(KithError) -> SocketPath {
         let direct = directory + "/kith.sock"

@@ -106,13 +106,16 @@ public final class SocketServer: Sendable {
         let connection: ServerConnection
         do {
             connection = try ServerConnection(
-                descriptor, on: reactor, mayHalfClose: listener.mayHalfClose, dispatcher: dispatcher, logger: logger)
+                descriptor, on: reactor, gate: listener.gate, mayHalfClose: listener.mayHalfClose,
+                dispatcher: dispatcher, logger: logger)
         } catch {
             logger.warning("refused a caller: \(error.message)", metadata: ["at": "\(listener.name)"])
             return
         }
+        // Those at the gate are counted there: they must not keep out whoever is let in.
+        let limit = connectionLimit + (listener.gate == nil ? 0 : 2 * TokenGate.pendingLimit)
         let isAdmitted = state.withLock { state -> Bool in
-            guard !state.isShuttingDown, state.connections.count < connectionLimit else { return false }
+            guard !state.isShuttingDown, state.connections.count < limit else { return false }
             state.connections[ObjectIdentifier(connection)] = connection
             return true
         }

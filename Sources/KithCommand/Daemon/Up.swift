@@ -7,6 +7,7 @@ import KithCommandLine
 import KithIdentity
 import KithReach
 import KithRelayServer
+import KithSocket
 import KithTelemetry
 import KithWire
 import ServiceLifecycle
@@ -37,6 +38,13 @@ struct UpCommand: AsyncParsableCommand {
 
     @Option(help: "The UDP port to listen on, 0 to 65535. Kept; default: one chosen at the first start.")
     var port: UInt16?
+
+    @Option(
+        name: .customLong("api-port"),
+        help: ArgumentHelp(
+            "Accept programs at this TCP port of 127.0.0.1 and ::1 as well, which need the token in api.json of the data directory; 0 takes any. Default: at the socket alone.",
+            valueName: "port"))
+    var apiPort: UInt16?
 
     @Option(
         name: .customLong("grant"),
@@ -271,6 +279,7 @@ struct UpCommand: AsyncParsableCommand {
         options.logger = globals.logger
         options.name = name
         options.port = port
+        options.apiPort = apiPort
         globals.trace(&options)
         if !withoutDiscovery {
             var discovery = LocalDiscovery.Options()
@@ -357,12 +366,16 @@ struct UpCommand: AsyncParsableCommand {
                 hasNoNetwork = true
             }
         }
+        let endpoint = try APIEndpoint.read(directory: globals.directory)
         if json {
             struct Announcement: Encodable {
                 var device: ThisDevice.Status.Output
                 var invitation: Invitations.Create.Output?
+                var apiAddresses: [String]?
             }
-            printLine(try jsonText(Announcement(device: status, invitation: invitation)))
+            printLine(
+                try jsonText(
+                    Announcement(device: status, invitation: invitation, apiAddresses: endpoint?.addresses)))
             return
         }
         let isInFront = !detach && isatty(STDOUT_FILENO) == 1
@@ -392,6 +405,9 @@ struct UpCommand: AsyncParsableCommand {
         for (index, directory) in directories.enumerated() {
             printLine("  \(index == 0 ? "directory " : "          ") \(printable(directory.url))")
         }
+        if let address = endpoint?.addresses.first {
+            printLine("  programs   \(address), with the token in api.json of the data directory")
+        }
         printLine("  data       \(globals.directory)")
         if hasNoNetwork {
             printLine("  network    none yet; once there is one, `kith invite` makes an invitation")
@@ -403,6 +419,7 @@ struct UpCommand: AsyncParsableCommand {
             show(
                 invitation,
                 below: 3 + shown.count + (hidden > 0 ? 1 : 0) + (status.discovery == nil ? 0 : 1) + relays.count
+                    + (endpoint == nil ? 0 : 1)
                     + directories.count + waiting.count)
         }
     }
@@ -450,6 +467,7 @@ struct UpCommand: AsyncParsableCommand {
         // By then it has read them, or never will.
         defer { for (_, file) in handovers where file.isTemporary { unsafe unlink(file.path) } }
         for (name, file) in handovers { arguments += ["--\(name)", "@" + file.path] }
+        if let apiPort { arguments += ["--api-port", String(apiPort)] }
         if withoutPortMapping { arguments.append("--no-port-mapping") }
         if savesPower { arguments.append("--save-power") }
         arguments += globals.traceArguments
