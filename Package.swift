@@ -99,6 +99,13 @@ let floors: [[Target]] = [
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
+            name: "KithJobs",
+            dependencies: [
+                "KithIO", "KithWire", "CKithSystem",
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+        .target(
             name: "KithSocket",
             dependencies: [
                 "KithIO", "KithWire", "KithRPC", "KithAPI", "CKithSystem",
@@ -219,6 +226,8 @@ let testing: [Target] = [
             "KithNode", "KithShell",
             "KithFiles",
             "KithForward", "KithRelayServer",
+            "KithJobs",
+            .product(name: "Logging", package: "swift-log"),
         ],
         path: "Sources/KithTesting")
 ]
@@ -262,6 +271,7 @@ let tests: [Target] = [
     test(
         "KithIndex", "KithTesting", "KithCatalog", "CKithSystem", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
+    test("KithJobs", "KithIO", "KithTesting", logging),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
     test(
         "KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithTrust", "KithNet", "KithStore", crypto,
