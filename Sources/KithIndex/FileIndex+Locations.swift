@@ -10,6 +10,7 @@ package struct IndexLocation: Hashable, Sendable, Identifiable {
     package var path: [UInt8]
     package var name: String
     package var rules: LocationRules
+    package var mode = LocationMode.recursive
     /// Seconds since 1970.
     package var added: Int64
     /// When it was scanned last to the end, in seconds since 1970; `nil`: not yet.
@@ -26,7 +27,8 @@ extension FileIndex {
     /// - Throws: `.notFound` when it is not there, `.invalid` when it is no folder, `.conflict` when it is in the index
     ///   already, or lies within a location, or around one.
     package func addLocation(
-        at path: [UInt8], name: String? = nil, rules: LocationRules = LocationRules()
+        at path: [UInt8], name: String? = nil, rules: LocationRules = LocationRules(),
+        mode: LocationMode = .recursive
     ) throws(KithError) -> IndexLocation {
         let shown = String(decoding: path, as: UTF8.self)
         let attributes: FileAttributes
@@ -67,11 +69,14 @@ extension FileIndex {
                         """,
                     arguments: [id, Data(path), attributes.modified, attributes.changed, attributes.inode, now])
                 try database.execute(
-                    sql: "INSERT INTO location (entry, path, name, rules, device, added) VALUES (?, ?, ?, ?, ?, ?)",
+                    sql: """
+                        INSERT INTO location (entry, path, name, rules, device, added, mode)
+                        VALUES (?, ?, ?, ?, ?, ?, ?)
+                        """,
                     arguments: [
                         id, Data(path),
                         name ?? path.splitPath.map { String(decoding: $0.name, as: UTF8.self) } ?? shown, text,
-                        attributes.device, now,
+                        attributes.device, now, mode.rawValue,
                     ])
                 let location = database.lastInsertedRowID
                 try database.execute(
@@ -150,12 +155,13 @@ extension FileIndex {
 
     static func locations(_ database: Database, counted: Bool = false) throws -> [IndexLocation] {
         var locations = try Row.fetchAll(
-            database, sql: "SELECT id, path, name, rules, added, scanned, problem FROM location ORDER BY id"
+            database, sql: "SELECT id, path, name, rules, added, scanned, problem, mode FROM location ORDER BY id"
         ).map { row in
             let rules: String = row[3]
             return IndexLocation(
                 id: row[0], path: [UInt8](row[1] as Data), name: row[2],
-                rules: try JSONDecoder().decode(LocationRules.self, from: Data(rules.utf8)), added: row[4],
+                rules: try JSONDecoder().decode(LocationRules.self, from: Data(rules.utf8)),
+                mode: LocationMode(rawValue: row[7]) ?? .recursive, added: row[4],
                 scanned: row[5], problem: row[6])
         }
         guard counted else { return locations }

@@ -22,7 +22,8 @@ extension FileIndex {
     ) async throws(KithError) -> ScanCounts {
         let location = try location(id)
         try await checkPresence(of: location)
-        let counts = try await scan([location.path], isRecursive: true, in: location, watcher, progress)
+        let counts = try await scan(
+            [location.path], isRecursive: location.mode != .shallow, in: location, watcher, progress)
         do {
             try await database.write { [now] database in
                 try database.execute(
@@ -101,7 +102,7 @@ extension FileIndex {
                         progress)
                 }
                 // What a list of single folders found to be new is listed whole; a walk gets there by itself.
-                while !isRecursive, let folder = state.toList.popLast() {
+                while !isRecursive, location.mode != .shallow, let folder = state.toList.popLast() {
                     try await apply(
                         FolderWalk(
                             folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,

@@ -56,6 +56,7 @@ private struct Search: Sendable {
     private struct Needs {
         var emptiness = false
         var path = false
+        var duplication = false
 
         init(_ condition: Condition) {
             switch condition {
@@ -65,8 +66,10 @@ private struct Search: Sendable {
                 for needs in conditions.map(Needs.init) {
                     emptiness = emptiness || needs.emptiness
                     path = path || needs.path
+                    duplication = duplication || needs.duplication
                 }
             case .term(.flag(.empty)): emptiness = true
+            case .term(.flag(.duplicate)): duplication = true
             case .term(.path), .term(.inFolder): path = true
             case .term: break
             }
@@ -139,7 +142,8 @@ private struct Search: Sendable {
         let sql = """
             SELECT entry.id, folder.path, entry.name, entry.kind, entry.category, entry.size, entry.modified, entry.added,
                 folder.location, entry.flags, \(empty),
-                EXISTS (SELECT 1 FROM tag_use WHERE tag_use.entry = entry.id)
+                EXISTS (SELECT 1 FROM tag_use WHERE tag_use.entry = entry.id),
+                \(needs.duplication ? IdentitySQL.isDuplicate : "0")
             FROM entry JOIN folder ON folder.id = entry.folder
             WHERE entry.flags & 2 = 0 AND \(narrowing?.sql ?? "TRUE")
             \(isRanked ? "" : "ORDER BY \(order)")
@@ -214,6 +218,7 @@ private struct Search: Sendable {
         var found: Set<EntryFlag> = []
         if entry.isHidden { found.insert(.hidden) }
         if row[10] { found.insert(.empty) }
+        if row[12] { found.insert(.duplicate) }
         if location?.isOffline == true { found.insert(.offline) }
         let subject = Subject(
             name: name, path: needs.path ? NameFolding.display(entry.path) : "", kind: kind,
@@ -311,7 +316,6 @@ extension Condition {
         case .term(let term):
             switch term {
             case .date(.created, _): return "created:"
-            case .flag(.duplicate): return "is:duplicate"
             case .flag(.favorite): return "is:favorite"
             case .rating: return "rating:"
             case .note: return "note:"

@@ -17,7 +17,9 @@ extension FileIndex {
     func take(_ changes: FolderWatcher.Changes, from watcher: FolderWatcher) async throws(KithError) -> ScanCounts {
         var total = ScanCounts()
         for location in try locations() {
-            let folders = changes.folders.filter { $0.isWithin(location.path) }
+            let folders = changes.folders.filter {
+                location.mode == .shallow ? $0 == location.path : $0.isWithin(location.path)
+            }
             do throws(KithError) {
                 if changes.isEverything {
                     total += try await scan(location.id, watcher: watcher)

@@ -22,3 +22,13 @@ package struct LocationRules: Codable, Hashable, Sendable {
     /// What version control keeps for itself.
     package static let versionControlPatterns = [".git/", ".hg/", ".svn/", ".jj/"]
 }
+
+/// How much of a location is in the index.
+package enum LocationMode: String, Codable, Hashable, Sendable, CaseIterable {
+    /// The names in its folder itself.
+    case shallow
+    /// All that is beneath it.
+    case recursive
+    /// The same, and the identity of the content of each file.
+    case content
+}

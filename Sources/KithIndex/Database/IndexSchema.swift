@@ -70,6 +70,28 @@ enum IndexSchema {
                     INSERT INTO meta VALUES ('next', 1);
                     """)
         }
+        migrator.registerMigration("content") { database in
+            // What a file held when it had these attributes; while it has them, it is taken to hold it still. It is
+            // damaged once its bytes were found to be others.
+            try database.execute(
+                sql: """
+                    ALTER TABLE location ADD COLUMN mode TEXT NOT NULL DEFAULT 'recursive';
+                    CREATE TABLE identity (
+                        entry INTEGER PRIMARY KEY REFERENCES entry (id) ON DELETE CASCADE,
+                        device INTEGER NOT NULL,
+                        inode INTEGER NOT NULL,
+                        size INTEGER NOT NULL,
+                        modified INTEGER NOT NULL,
+                        changed INTEGER NOT NULL,
+                        sample BLOB,
+                        whole BLOB,
+                        read INTEGER NOT NULL,
+                        damaged INTEGER
+                    ) STRICT;
+                    CREATE INDEX identity_whole ON identity (whole) WHERE whole IS NOT NULL;
+                    CREATE INDEX identity_sample ON identity (sample) WHERE sample IS NOT NULL;
+                    """)
+        }
         return migrator
     }
 
