@@ -144,7 +144,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithLibrary",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithCatalog", "KithAPI", "KithIndex", "KithNode",
+                "KithIO", "KithWire", "KithIdentity", "KithCatalog", "KithAPI", "KithIndex", "KithJobs", "KithNode",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
@@ -281,6 +281,9 @@ let tests: [Target] = [
     test(
         "KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithCatalog", "KithAPI", "KithNode", "KithTesting",
         crypto, logging),
+    test(
+        "KithLibrary", "KithIndex", "KithJobs", "KithTesting", logging,
+        .product(name: "GRDB", package: "GRDB.swift")),
     test(
         "KithTelemetry", "Kith", "KithTesting",
         .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),

@@ -154,6 +154,11 @@ package actor JobQueue {
     /// - Throws: `.notFound`.
     package func job(_ id: JobID) throws(KithError) -> JobRecord { record(try store.job(id)) }
 
+    /// True when a job of a kind and topic has not ended.
+    package func hasOpenJob<Kind: JobKind>(_ kind: Kind.Type, topic: String) throws(KithError) -> Bool {
+        try store.hasOpenJob(Kind.name, topic)
+    }
+
     /// The last 1,000 lines of its log.
     ///
     /// - Throws: `.notFound`.
@@ -267,13 +272,15 @@ package actor JobQueue {
     // MARK: - Following
 
     /// Each job once, then each that changes: the newest of it, however often it changed meanwhile.
-    package func follow() -> AsyncStream<JobEvent> {
+    ///
+    /// What changes within `interval` of what was told last comes together.
+    package func follow(every interval: Duration = .zero) -> AsyncStream<JobEvent> {
         let (number, signals) = followers.add()
         do throws(KithError) { for job in try store.all() { followers.note(job.id) } } catch {
             logger.error("The jobs cannot be read.", metadata: ["error": "\(error)"])
             followers.remove(number)
         }
-        let reader = JobReader(signals: signals, number: number, queue: self)
+        let reader = JobReader(signals: signals, number: number, queue: self, interval: interval)
         return AsyncStream {
             await reader.next()
         } onCancel: { [followers] in
@@ -459,9 +466,12 @@ private actor JobReader {
     private var signals: AsyncStream<Void>.Iterator
     private let number: Int
     private let queue: JobQueue
+    private let interval: Duration
+    private var last: ContinuousClock.Instant?
     private var events: ArraySlice<JobEvent> = []
 
-    init(signals: AsyncStream<Void>, number: Int, queue: JobQueue) {
+    init(signals: AsyncStream<Void>, number: Int, queue: JobQueue, interval: Duration) {
+        self.interval = interval
         self.signals = signals.makeAsyncIterator()
         self.number = number
         self.queue = queue
@@ -472,6 +482,11 @@ private actor JobReader {
             var iterator = signals
             guard await iterator.next(isolation: self) != nil else { return nil }
             signals = iterator
+            if let last, interval > .zero {
+                // Cancelled, the signals end, too.
+                do { try await Task.sleep(until: last + interval, clock: .continuous) } catch { return nil }
+            }
+            last = .now
             events = await queue.take(number)[...]
         }
         return events.popFirst()

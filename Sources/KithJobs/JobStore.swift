@@ -190,6 +190,17 @@ final class JobStore: Sendable {
         }
     }
 
+    func hasOpenJob(_ kind: String, _ topic: String) throws(KithError) -> Bool {
+        try read("list the jobs") { database in
+            try Bool.fetchOne(
+                database,
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM job WHERE kind = ? AND topic = ?
+                        AND state IN ('queued', 'running', 'paused'))
+                    """, arguments: [kind, topic]) ?? false
+        }
+    }
+
     func all() throws(KithError) -> [Stored] {
         try read("list the jobs") { database in
             try Row.fetchAll(database, sql: Self.columns + " ORDER BY job.number").map(Self.stored)

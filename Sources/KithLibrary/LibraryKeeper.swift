@@ -25,6 +25,9 @@ actor LibraryKeeper {
     private let directory: String
     private let keepsUp: Bool
     private let logger: Logger
+    /// Called when the index is not as it was, as long as the locations are kept up.
+    private let changed: @Sendable () async -> Void
+    private var noticing: Task<Void, Never>?
     private var opened: FileIndex?
     private var watcher: FolderWatcher?
     private var runs: [Int64: Run] = [:]
@@ -34,7 +37,10 @@ actor LibraryKeeper {
     private var repeating: Task<Void, Never>?
     private var nextFollower = 0
 
-    init(directory: String, keepsUp: Bool, logger: Logger) {
+    init(
+        directory: String, keepsUp: Bool, logger: Logger, changed: @escaping @Sendable () async -> Void = {}
+    ) {
+        self.changed = changed
         self.directory = directory
         self.keepsUp = keepsUp
         self.logger = logger
@@ -69,11 +75,29 @@ actor LibraryKeeper {
     private func keepUp() {
         guard keepsUp, repeating == nil else { return }
         watch()
+        notice()
         repeating = Task { [weak self] in
             while !Task.isCancelled {
                 await self?.lookAgain()
                 do { try await Task.sleep(for: Self.interval) } catch { return }
             }
+        }
+    }
+
+    /// Has what depends on the index look at each change of it: many at once are one, and what takes long is done less often.
+    private func notice() {
+        do {
+            let changes = try index().changes()
+            noticing = Task { [changed] in
+                var next = changes.makeAsyncIterator()
+                repeat {
+                    let start = ContinuousClock.now
+                    await changed()
+                    do { try await Task.sleep(for: max(.seconds(1), start.duration(to: .now) * 4)) } catch { return }
+                } while await next.next() != nil
+            }
+        } catch {
+            logger.warning("The content of files is not read by itself.", metadata: ["error": "\(error)"])
         }
     }
 
@@ -105,11 +129,14 @@ actor LibraryKeeper {
         isStopping = true
         following?.cancel()
         repeating?.cancel()
+        noticing?.cancel()
         let tasks = runs.values.compactMap(\.task)
         for task in tasks { task.cancel() }
         for task in tasks { await task.value }
         await following?.value
         await repeating?.value
+        await noticing?.value
+        noticing = nil
         (following, repeating, watcher) = (nil, nil, nil)
         watched = []
         opened?.close()
@@ -128,8 +155,10 @@ actor LibraryKeeper {
     // MARK: - Locations
 
     /// Adds a location and begins to scan it.
-    func add(_ path: [UInt8], name: String?, rules: LocationRules) throws(KithError) -> IndexLocation {
-        let location = try index().addLocation(at: path, name: name, rules: rules)
+    func add(_ path: [UInt8], name: String?, rules: LocationRules, mode: LocationMode) throws(KithError)
+        -> IndexLocation
+    {
+        let location = try index().addLocation(at: path, name: name, rules: rules, mode: mode)
         keepUp()
         _ = try run(location.id)
         return location

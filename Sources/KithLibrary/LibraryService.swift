@@ -2,6 +2,7 @@ import Foundation
 import KithAPI
 import KithCatalog
 import KithIndex
+package import KithJobs
 public import KithNode
 import KithWire
 public import Logging
@@ -12,6 +13,12 @@ public import Logging
 /// disk holds, and then watches it.
 public final class LibraryService: Service {
     private let keeper: LibraryKeeper
+    /// The jobs of the device, to be shared with other services.
+    package let jobs: JobBoard
+    let keepsUp: Bool
+    let logger: Logger
+    /// This service, for its jobs.
+    let reference: LibraryReference
     private let name: @Sendable () -> String
 
     /// Makes the service.
@@ -24,8 +31,18 @@ public final class LibraryService: Service {
     public init(
         directory: String, name: @escaping @Sendable () -> String, keepsUp: Bool, logger: Logger
     ) {
-        keeper = LibraryKeeper(directory: directory, keepsUp: keepsUp, logger: logger)
+        let owner = LibraryReference()
+        keeper = LibraryKeeper(directory: directory, keepsUp: keepsUp, logger: logger) {
+            await owner.service?.identifyChanges()
+        }
+        jobs = JobBoard(
+            path: URL(fileURLWithPath: directory).deletingLastPathComponent().path + "/jobs.sqlite", logger: logger)
+        self.keepsUp = keepsUp
+        self.logger = logger
         self.name = name
+        reference = owner
+        owner.set(self)
+        jobs.register([IdentifyJob(owner), VerifyJob(owner), CandidatesJob(owner)])
     }
 
     /// The methods it serves.
@@ -47,13 +64,20 @@ public final class LibraryService: Service {
                 return Nothing()
             },
         ]
+            + jobsHandlers + contentHandlers
     }
 
-    /// Begins to keep the locations up.
-    public func start(_ context: StartContext) async throws { await keeper.start() }
+    /// Begins to keep the locations up, and goes on with what was to be done.
+    public func start(_ context: StartContext) async throws {
+        await keeper.start()
+        await startJobs()
+    }
 
-    /// Ends scans and watching, and closes the index.
-    public func stop() async { await keeper.stop() }
+    /// Ends jobs, scans and watching, and closes the index.
+    public func stop() async {
+        await jobs.stop()
+        await keeper.stop()
+    }
 
     /// The library that a call is about; without a name, the default one.
     ///
@@ -75,12 +99,13 @@ public final class LibraryService: Service {
             throw KithError(.invalid, "The name of a location has 1 to 256 bytes.")
         }
         let location = try await keeper.add(
-            Self.plain(input.path.bytes), name: name, rules: rules ?? LocationRules())
+            Self.plain(input.path.bytes), name: name, rules: rules ?? LocationRules(),
+            mode: LocationMode(rawValue: input.mode?.rawValue ?? "") ?? .recursive)
         return await described(location)
     }
 
     /// The path without slashes at its end, doubled ones and `.`; one with `..` is refused by what opens it, by name.
-    private static func plain(_ path: [UInt8]) throws -> [UInt8] {
+    static func plain(_ path: [UInt8]) throws -> [UInt8] {
         let names = path.split(separator: UInt8(ascii: "/")).filter { $0 != [UInt8(ascii: ".")] }
         guard !names.contains([UInt8(ascii: "."), UInt8(ascii: ".")]) else {
             throw KithError(.invalid, "A path of the library has no `..` in it.")
@@ -106,7 +131,8 @@ public final class LibraryService: Service {
             rules: Library.Rules(
                 patterns: location.rules.patterns, followsIgnoreFiles: location.rules.followsIgnoreFiles),
             added: location.added, scanned: location.scanned, isScanning: state.isScanning,
-            isWatched: state.isWatched, problem: location.problem, entries: location.entries ?? 0)
+            isWatched: state.isWatched, problem: location.problem, entries: location.entries ?? 0,
+            mode: Library.Mode(rawValue: location.mode.rawValue))
     }
 
     private func scan(_ input: Locations.Scan.Input, _ pending: PendingStream<Locations.Scan>) async throws {
@@ -127,7 +153,7 @@ public final class LibraryService: Service {
     // MARK: - Searches
 
     /// The most bytes of paths and tags in one answer, which has to fit a message of 1 MiB with all around them.
-    private static let answerLimit = 400 << 10
+    static let answerLimit = 400 << 10
 
     private func query(_ text: String, _ offset: Int?) throws -> SearchQuery {
         let offset = offset ?? 0

@@ -16,6 +16,17 @@ public enum Library {
         }
     }
 
+    /// How much of a location is in the library.
+    @nonexhaustive
+    public enum Mode: String, Codable, Hashable, Sendable, CaseIterable {
+        /// The names in its folder itself.
+        case shallow
+        /// All that is beneath it.
+        case recursive
+        /// The same, and the content of each file is read, so that duplicates are known.
+        case content
+    }
+
     /// A folder whose files are in the library, with all that is beneath it.
     public struct Location: Codable, Hashable, Sendable {
         /// Its number, which it keeps.
@@ -38,11 +49,14 @@ public enum Library {
         public var problem: String?
         /// The number of files and folders in it.
         public var entries: Int
+        /// How much of it is in the library; absent: ``Mode/recursive``.
+        public var mode: Mode?
 
         /// Describes a location.
         public init(
             id: Int64, name: String, path: Files.Path, rules: Rules, added: Int64, scanned: Int64? = nil,
-            isScanning: Bool = false, isWatched: Bool = false, problem: String? = nil, entries: Int = 0
+            isScanning: Bool = false, isWatched: Bool = false, problem: String? = nil, entries: Int = 0,
+            mode: Mode? = nil
         ) {
             self.id = id
             self.name = name
@@ -54,6 +68,7 @@ public enum Library {
             self.isWatched = isWatched
             self.problem = problem
             self.entries = entries
+            self.mode = mode
         }
     }
 
@@ -143,12 +158,17 @@ public enum Locations {
             public var name: String?
             /// What is left out; absent: what systems leave about, and what `.gitignore` files name.
             public var rules: Library.Rules?
+            /// How much of it is in the library; absent: ``Library/Mode/recursive``.
+            public var mode: Library.Mode?
 
             /// Makes the input.
-            public init(path: Files.Path, name: String? = nil, rules: Library.Rules? = nil) {
+            public init(
+                path: Files.Path, name: String? = nil, rules: Library.Rules? = nil, mode: Library.Mode? = nil
+            ) {
                 self.path = path
                 self.name = name
                 self.rules = rules
+                self.mode = mode
             }
         }
 

@@ -33,5 +33,9 @@ extension API {
         AnyMethod(Trust.Offer.self), AnyMethod(Trust.Renew.self), AnyMethod(Trust.Revoke.self),
         AnyMethod(Trust.Status.self), AnyMethod(Trust.Update.self), AnyMethod(Trust.Admit.self),
         AnyMethod(Trust.Connect.self), AnyMethod(Trust.Introduce.self),
+        AnyMethod(Jobs.List.self), AnyMethod(Jobs.Get.self), AnyMethod(Jobs.Pause.self), AnyMethod(Jobs.Resume.self),
+        AnyMethod(Jobs.Cancel.self), AnyMethod(Jobs.Follow.self), AnyMethod(Locations.Identify.self),
+        AnyMethod(Locations.Verify.self), AnyMethod(Locations.Report.self), AnyMethod(Duplicates.Find.self),
+        AnyMethod(Duplicates.Copies.self),
     ]
 }

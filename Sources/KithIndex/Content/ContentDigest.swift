@@ -79,8 +79,9 @@ enum ContentOutcome: Sendable {
     case unreadable(String)
 }
 
-/// Reads files of one location, and nothing that lies elsewhere: each step is a name in a folder held open, and no link is
-/// followed. Every call blocks while the disk works.
+/// Reads files of one location, and nothing that lies elsewhere.
+///
+/// Each step is a name in a folder held open, and no link is followed. Every call blocks while the disk works.
 struct ContentReader {
     static let bufferSize = 256 << 10
 

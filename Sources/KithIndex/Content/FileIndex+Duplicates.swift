@@ -97,6 +97,10 @@ package struct DuplicateTotals: Hashable, Sendable {
     package var files: UInt64 = 0
     /// The bytes those take.
     package var waste: UInt64 = 0
+
+    package init(groups: UInt64 = 0, files: UInt64 = 0, waste: UInt64 = 0) {
+        (self.groups, self.files, self.waste) = (groups, files, waste)
+    }
 }
 
 extension FileIndex {

@@ -26,7 +26,9 @@ package struct ContentCounts: Codable, Hashable, Sendable {
 
 /// What whoever has files read is told, and asked.
 package struct ContentSteps: Sendable {
-    /// Called after each transaction: what was done until then is not done again. What it throws ends the work.
+    /// Called after each transaction.
+    ///
+    /// What was done until then is not done again. What it throws ends the work.
     package var stored: @Sendable (ContentCounts) async throws -> Void
     /// Called often, with the path of a file at hand.
     package var progress: @Sendable (ContentCounts, [UInt8]) -> Void
@@ -106,11 +108,26 @@ extension FileIndex {
     /// A file with the same size and times and other bytes is damaged, and keeps the identity it had; it is said again each
     /// time, and is no duplicate of anything. Those of which only a sample was known are known whole from then on.
     ///
-    /// - Parameter began: When this verification began, in seconds since 1970: what was read since is not read again.
+    /// What was read since `began`, in seconds since 1970, is not read again.
+    ///
+    /// - Returns: what it did, with what `counts` says was done before.
+    /// - Throws: as ``identify(_:depth:counts:steps:)``.
     package func verify(
         _ location: Int64, began: Int64, counts: ContentCounts? = nil, steps: ContentSteps = ContentSteps()
     ) async throws -> ContentCounts {
         try await readContent(.verify(location: location, before: began), counts, steps)
+    }
+
+    /// The number of files of a location that ``identify(_:depth:counts:steps:)`` would read.
+    package func unidentified(in location: Int64) async throws -> Int {
+        try await pending(.identify(location: location, .sampled)).ids.count
+    }
+
+    /// True when ``identifyCandidates(_:counts:steps:)`` would read anything.
+    package func hasCandidates(_ scope: DuplicateScope) async throws -> Bool {
+        let candidates = try await pending(.candidates(scope)).ids
+        if !candidates.isEmpty { return true }
+        return try await !pending(.matching(scope)).ids.isEmpty
     }
 
     func readContent(
@@ -243,6 +260,10 @@ extension FileIndex {
         }
     }
 
+    /// True for a file of a location that is there.
+    private static let isPresent =
+        "EXISTS (SELECT 1 FROM location WHERE location.id = folder.location AND location.problem IS NULL)"
+
     private static func condition(_ task: ContentTask) -> (String, StatementArguments) {
         switch task {
         case .identify(let location, .sampled):
@@ -253,13 +274,13 @@ extension FileIndex {
             ("folder.location = ? AND identity.entry IS NOT NULL AND identity.read < ?", [location, before])
         case .candidates(let scope):
             (
-                "\(scope.sql) AND (\(IdentitySQL.isUnknown)) AND entry.size IN (\(scope.sizes))",
+                "\(scope.sql) AND (\(IdentitySQL.isUnknown)) AND \(isPresent) AND entry.size IN (\(scope.sizes))",
                 scope.arguments + scope.arguments
             )
         case .matching(let scope):
             (
                 """
-                \(scope.sql) AND NOT (\(IdentitySQL.isUnknown)) AND identity.whole IS NULL AND identity.sample IN (
+                \(scope.sql) AND NOT (\(IdentitySQL.isUnknown)) AND \(isPresent) AND identity.whole IS NULL AND identity.sample IN (
                     SELECT other.sample FROM identity AS other JOIN entry AS file ON file.id = other.entry
                     WHERE other.sample IS NOT NULL AND other.size = file.size AND file.flags & 2 = 0
                     GROUP BY other.sample HAVING count(*) > 1)
