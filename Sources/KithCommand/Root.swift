@@ -54,7 +54,10 @@ struct Root: AsyncParsableCommand {
                 ]),
             CommandGroup(
                 name: "Library",
-                subcommands: [AddCommand.self, SearchCommand.self, LibraryCommand.self, TagsCommand.self]),
+                subcommands: [
+                    AddCommand.self, SearchCommand.self, LibraryCommand.self, TagsCommand.self,
+                    FindDuplicatesCommand.self, JobsCommand.self,
+                ]),
             CommandGroup(name: "Servers", subcommands: [RelayCommand.self, DirectoryCommand.self]),
             CommandGroup(
                 name: "Everyday",

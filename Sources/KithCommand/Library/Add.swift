@@ -15,6 +15,7 @@ struct AddCommand: AsyncParsableCommand {
               kith add ~/Pictures
               kith add ~/src --exclude target/ --exclude '*.o'
               kith add /mnt/archive --name archive --everything
+              kith add ~/Documents --content
 
             What is found can be searched while the scan goes on; interrupted, it goes on where this device is up. While
             it is up, changes are noticed as they happen. A disk that is not there is remembered: what is on it can be
@@ -22,6 +23,9 @@ struct AddCommand: AsyncParsableCommand {
 
             Left out are what systems leave about (.DS_Store, Thumbs.db, …), what version control keeps for itself, and
             what .gitignore files name. `kith library` lists what was added.
+
+            With --content the files are read, too, and each new one as it comes: duplicates are known then at once. With
+            --shallow only the names in the folder itself are added.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -32,11 +36,14 @@ struct AddCommand: AsyncParsableCommand {
             "Leave out what this matches, as in a .gitignore file; may be repeated.", valueName: "pattern"))
     var exclude: [String] = []
     @Flag(help: "Leave nothing out but what --exclude names.") var everything = false
+    @Flag(help: "Read the content of the files, too, for duplicates.") var content = false
+    @Flag(help: "Add the names in the folder itself only.") var shallow = false
     @Argument(help: "The folders.", completion: .directory) var folders: [String]
 
     func validate() throws {
         guard !folders.isEmpty else { throw ValidationError("Which folder?") }
         guard name == nil || folders.count == 1 else { throw ValidationError("--name goes with one folder.") }
+        guard !(content && shallow) else { throw ValidationError("--content does not go with --shallow.") }
     }
 
     func run() async throws {
@@ -45,6 +52,13 @@ struct AddCommand: AsyncParsableCommand {
             ? Library.Rules(
                 patterns: (everything ? [] : LocationRules.usualPatterns) + exclude, followsIgnoreFiles: !everything)
             : nil
+        guard content else { return try await add(rules) }
+        // It reads by a job, which goes on when it is interrupted.
+        let command = self
+        try await whileFollowingJobs(globals) { try await command.add(rules) }
+    }
+
+    private func add(_ rules: Library.Rules?) async throws {
         try await withClient(globals, creating: true) { client in
             var lines: [Library.Location] = []
             for folder in folders {
@@ -56,13 +70,21 @@ struct AddCommand: AsyncParsableCommand {
                 let location: Library.Location =
                     if let known { known } else {
                         try await client.call(
-                            Locations.Add.self, .init(path: Files.Path(bytes: path), name: name, rules: rules))
+                            Locations.Add.self,
+                            .init(
+                                path: Files.Path(bytes: path), name: name, rules: rules,
+                                mode: content ? .content : shallow ? .shallow : nil))
                     }
                 let progress = try await followScan(of: location, client, globals)
                 lines.append(
                     try await client.call(Locations.List.self, Nothing()).locations.first { $0.id == location.id }
                         ?? location)
                 if !globals.json { printLine(scanText(progress, of: location, isNew: true)) }
+                if location.mode == .content {
+                    try await readLocation(location, client, globals, isQuiet: globals.json) {
+                        try await client.call(Locations.Identify.self, .init(id: location.id))
+                    }
+                }
             }
             if globals.json { printLine(try jsonText(lines)) }
         }

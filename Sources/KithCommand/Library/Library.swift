@@ -16,10 +16,15 @@ struct LibraryCommand: AsyncParsableCommand {
               kith library rescan             look at all of them again
               kith library rescan archive
               kith library remove archive     its files stay as they are
+              kith library identify           read what is not known yet, for duplicates
+              kith library verify archive     read all again: is it what it was?
 
             `kith add` adds one, `kith search` finds what is in them.
             """),
-        subcommands: [LibraryListCommand.self, LibraryRescanCommand.self, LibraryRemoveCommand.self],
+        subcommands: [
+            LibraryListCommand.self, LibraryRescanCommand.self, LibraryRemoveCommand.self,
+            LibraryIdentifyCommand.self, LibraryVerifyCommand.self,
+        ],
         defaultSubcommand: LibraryListCommand.self)
 }
 

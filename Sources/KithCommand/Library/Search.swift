@@ -22,8 +22,9 @@ struct SearchCommand: AsyncParsableCommand {
             device answers with the grant `library`. Each line is a path with what a terminal might obey made visible; -0
             prints the exact bytes.
 
-            Of the language below, the library does not know created:, note:, rating:, content:, is:duplicate and
-            is:favorite yet: a query with one of them is refused.
+            Of the language below, the library does not know created:, note:, rating:, content: and is:favorite yet: a
+            query with one of them is refused. is:duplicate finds what was read (`kith library identify`,
+            `kith find-duplicates`), of large files those that were read whole.
 
             """ + SearchQuery.help))
 

@@ -109,7 +109,7 @@ private func changeTags(
 }
 
 /// The path of a file from the top of the file system, without links in the folders on the way: a link is tagged itself.
-private func wholePath(_ file: String) throws -> [UInt8] {
+func wholePath(_ file: String) throws -> [UInt8] {
     var name = file[...]
     while name.count > 1, name.last == "/" { name = name.dropLast() }
     let slash = name.lastIndex(of: "/")
