@@ -73,11 +73,20 @@ final class OpenFolder: Sendable {
 
 /// A file of this machine that is read; closed when nobody holds it any more.
 final class OpenFile: Sendable {
-    private let number: Int32
+    /// The system's number for it.
+    let number: Int32
 
     init(taking number: Int32) { self.number = number }
 
     deinit { kith_file_close(number) }
+
+    /// Describes what is open.
+    func attributes() throws(SystemError) -> FileAttributes {
+        var info = kith_file_info()
+        let status = unsafe withCString([]) { name in unsafe kith_file_stat(number, name, &info) }
+        guard status >= 0 else { throw SystemError(-status) }
+        return FileAttributes(info)
+    }
 
     /// Reads at a place; returns the number of bytes, 0 at the end.
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(SystemError) -> Int {
