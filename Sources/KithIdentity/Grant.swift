@@ -4,8 +4,8 @@ public import KithWire
 ///
 /// As text: `shell`, `shell:command=LINE`, `shell:view`, `shell:agent`, `files:read=/srv`, `files:write=/home/ana`
 /// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `forward`,
-/// `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``), `library`, `node:PATTERN` for what
-/// services from outside this package ask for.
+/// `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``), `library`, `library:read` (which includes
+/// searching), `node:PATTERN` for what services from outside this package ask for.
 @nonexhaustive
 public enum Grant: Hashable, Sendable {
     /// Run commands and shells as this device's user.
@@ -27,8 +27,10 @@ public enum Grant: Hashable, Sendable {
     case forwardTo(ForwardPattern)
     /// Listen on this device where the pattern says.
     case forwardListen(ForwardPattern)
-    /// Use the library.
+    /// Search the libraries: names, paths, sizes, times, tags and numbers of what is in their locations, no contents.
     case library
+    /// Search the libraries, and read the files in their locations.
+    case libraryRead
     /// Use what a service calls so: a path or the name of a method, which are the same (`TopicPath`), or a pattern.
     ///
     /// Patterns are those of topics: `math/add`, `sensors/*/temperature`, `chat/>`. Ended by `.*` or `/*`, everything
@@ -68,7 +70,7 @@ public enum Grant: Hashable, Sendable {
         case .files: .files
         case .screen: .screen
         case .forward, .forwardTo, .forwardListen: .forward
-        case .library: .library
+        case .library, .libraryRead: .library
         case .node: .node
         }
     }
@@ -77,7 +79,8 @@ public enum Grant: Hashable, Sendable {
     public func covers(_ needed: Grant) -> Bool {
         switch (self, needed) {
         case (.shell, .shell), (.shell, .shellCommand), (.shell, .shellView), (.shellView, .shellView),
-            (.shellAgent, .shellAgent), (.forward, .forward), (.library, .library):
+            (.shellAgent, .shellAgent), (.forward, .forward), (.library, .library), (.libraryRead, .library),
+            (.libraryRead, .libraryRead):
             true
         case (.shellCommand(let held), .shellCommand(let wanted)): held == wanted
         case (.files(let held, let root), .files(let wanted, let path)):
@@ -137,6 +140,7 @@ extension Grant: LosslessStringConvertible {
         case .shellCommand(let line): "shell:command=\(line)"
         case .shellView: "shell:view"
         case .shellAgent: "shell:agent"
+        case .libraryRead: "library:read"
         case .forwardTo(let pattern): "forward:to=\(pattern)"
         case .forwardListen(let pattern): "forward:listen=\(pattern)"
         case .files(let access, let root): "files:\(access.rawValue)=\(root)"
@@ -176,6 +180,7 @@ extension Grant: LosslessStringConvertible {
         case (.files, nil):
             throw KithError(.invalid, "“files” lacks what it allows, and where: files:read=/PATH or files:write=/PATH.")
         case (.library, nil): self = .library
+        case (.library, "read"): self = .libraryRead
         case (.screen, let detail?):
             guard let access = ScreenAccess(rawValue: String(detail)) else { throw Self.unknown(text) }
             self = .screen(access)
@@ -223,7 +228,7 @@ extension Grant: LosslessStringConvertible {
             """
             “\(text.prefix(128))” is not a grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
             files:read=/PATH, files:write=/PATH, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, \
-            node:NAME.
+            library:read, node:NAME.
             """)
     }
 }

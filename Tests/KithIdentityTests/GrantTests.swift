@@ -6,7 +6,7 @@ import Testing
     @Test(arguments: [
         "shell", "forward", "library", "screen:view", "screen:control", "files:read=/", "files:write=/srv",
         "files:read=/home/ana/Büro=1:2", "node:a.b/*", "shell:view", "shell:agent",
-        "shell:command=borg serve --append-only", "shell:command=a=b:c",
+        "shell:command=borg serve --append-only", "shell:command=a=b:c", "library:read",
     ])
     func `the text form survives`(text: String) throws {
         let grant = try #require(Grant(text))
@@ -24,7 +24,8 @@ import Testing
         "files:all=/srv",
         "files:read=/srv/../etc", "files:read=/srv/./a", "files:read=/srv//a", "files:read=/..", "files:read=/a\0b",
         "screen", "screen:", "screen:see", "node:", "forward:", "unknown", "shell:command=", "shell:command",
-        "shell:command=a\nb", "shell:command=\u{1B}[2J", "shell:command=" + String(repeating: "a", count: 1_025),
+        "shell:command=a\nb", "shell:command=\u{1B}[2J", "library:", "library:write",
+        "shell:command=" + String(repeating: "a", count: 1_025),
         "files:read=/" + String(repeating: "a", count: 5_000),
     ])
     func `other texts are refused`(text: String) {
@@ -70,6 +71,8 @@ import Testing
         ("shell:command=id", "shell:command=ls", false), ("shell:command=id", "shell", false),
         ("shell:command=id", "shell:view", false), ("shell", "shell:view", true), ("shell:view", "shell", false),
         ("shell", "shell:agent", false), ("shell:agent", "shell", false), ("shell:agent", "shell:view", false),
+        ("library:read", "library:read", true), ("library", "library:read", false),
+        ("library:read", "files:read=/", false), ("files:read=/", "library:read", false),
     ])
     func `a grant covers what it says and no more`(held: String, needed: String, covers: Bool) throws {
         let held = try #require(Grant(held))

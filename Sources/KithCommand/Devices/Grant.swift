@@ -56,7 +56,7 @@ extension Grant: ExpressibleByArgument {
     static let defaultCompletionKind = CompletionKind.list([
         "shell", "shell:view", "shell:agent", "shell:command=", "files:read=/", "files:write=/", "forward",
         "forward:to=",
-        "forward:listen=",
+        "forward:listen=", "library", "library:read",
     ])
 
     /// Reads an argument; the error names what would be right.

@@ -15,7 +15,8 @@ let grantsHelp = """
       files:read=/PATH             what is in a folder; files:write=/PATH changes it, too
       forward                      connections to all this device can reach
       forward:to=HOST:PORT         to one place; forward:listen=ADDRESS:PORT listens here
-      library                      searching the library: names, sizes, times and tags of what is in it
+      library                      searching the libraries: names, paths, sizes, tags, and no contents
+      library:read                 and copying the files in their locations (kith library)
       node:PATH                    services of programs and applications, and events: node:math/add, node:chat/*
     """
 
