@@ -145,6 +145,7 @@ let floors: [[Target]] = [
             name: "KithLibrary",
             dependencies: [
                 "KithIO", "KithWire", "KithIdentity", "KithCatalog", "KithAPI", "KithIndex", "KithJobs", "KithNode",
+                "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),

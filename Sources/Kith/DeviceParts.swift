@@ -123,7 +123,7 @@ struct DeviceParts: Sendable {
         if options.services.library {
             try node.add(
                 LibraryService(
-                    directory: store.directory + "/library", name: { ownName }, keepsUp: options.listens,
+                    directory: store.directory, name: { ownName }, keepsUp: options.listens,
                     logger: options.logger))
         }
         (sockets, apiAddresses) = try Self.sockets(in: store.directory, for: node, options)

@@ -36,7 +36,9 @@ extension Configuration {
     }
 
     /// The variables of the environment that stand for an option.
-    package static let variables = ["data": "KITH_DATA", "key-log": "SSLKEYLOGFILE", "plain": "KITH_PLAIN"]
+    package static let variables = [
+        "data": "KITH_DATA", "key-log": "SSLKEYLOGFILE", "library": "KITH_LIBRARY", "plain": "KITH_PLAIN",
+    ]
 
     /// Puts settings into a command line, in front of its own words.
     ///

@@ -131,6 +131,7 @@ private struct Writer {
         for (name, text) in [
             ("KITH_CONFIG", "The configuration file, in place of the two below."),
             ("KITH_DATA", "The data directory, as --data."),
+            ("KITH_LIBRARY", "The library that commands are about, as --library; not those of other devices."),
             (
                 "KITH_PASSPHRASE",
                 "The passphrase that seals this device's key. Taken out of the environment at once; kith passphrase has "

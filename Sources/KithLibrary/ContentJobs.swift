@@ -19,7 +19,7 @@ final class LibraryReference: Sendable {
     /// - Throws: `.closed` when the device stops, `.notFound` when there is no such library.
     func index(_ library: String?) async throws(KithError) -> FileIndex {
         guard let service else { throw KithError(.closed, "This device stops.") }
-        return try await service.keeper(library).index()
+        return try await service.ownKeeper(library).index()
     }
 }
 

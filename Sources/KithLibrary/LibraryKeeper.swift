@@ -22,13 +22,19 @@ actor LibraryKeeper {
     /// How often a location is scanned whose changes nobody tells, or that was not there.
     private static let interval = Duration.seconds(300)
 
-    private let directory: String
-    private let keepsUp: Bool
+    /// The library it keeps.
+    nonisolated let id: UUID
+    /// Its folder.
+    nonisolated let directory: String
+    private let data: String
+    private var keepsUp: Bool
+    private let isElsewhere: Bool
     private let logger: Logger
     /// Called when the index is not as it was, as long as the locations are kept up.
-    private let changed: @Sendable () async -> Void
+    private let changed: @Sendable (UUID) async -> Void
     private var noticing: Task<Void, Never>?
     private var opened: FileIndex?
+    private var lock: LibraryLock?
     private var watcher: FolderWatcher?
     private var runs: [Int64: Run] = [:]
     private var watched: Set<Int64> = []
@@ -37,11 +43,19 @@ actor LibraryKeeper {
     private var repeating: Task<Void, Never>?
     private var nextFollower = 0
 
+    /// Makes the keeper of a library that is there.
+    ///
+    /// - Parameters:
+    ///   - data: The device's data directory, which is in no location.
+    ///   - keepsUp: Whether its locations are scanned and watched; else only on request.
+    ///   - changed: Called with the id of the library when its index is not as it was, as long as it is kept up.
     init(
-        directory: String, keepsUp: Bool, logger: Logger, changed: @escaping @Sendable () async -> Void = {}
+        _ library: KnownLibrary, data: String, keepsUp: Bool, logger: Logger,
+        changed: @escaping @Sendable (UUID) async -> Void = { _ in }
     ) {
         self.changed = changed
-        self.directory = directory
+        (id, directory, isElsewhere) = (library.id, library.path, library.isElsewhere)
+        self.data = data
         self.keepsUp = keepsUp
         self.logger = logger
     }
@@ -49,20 +63,26 @@ actor LibraryKeeper {
     // MARK: - Life
 
     /// The index, opened now if it is not; made when it is not there.
+    ///
+    /// - Throws: `.conflict` when another process has the library open, `.corrupt` when it is damaged.
     func index() throws(KithError) -> FileIndex {
         if let opened { return opened }
-        guard !isStopping else { throw KithError(.closed, "This device stops.") }
-        do {
-            try FileManager.default.createDirectory(
-                atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        } catch {
-            throw KithError(.denied, "The library's folder \(directory) cannot be made: \(error.localizedDescription)")
-        }
+        guard !isStopping else { throw KithError(.closed, "The library was closed. `kith library open` opens it.") }
+        let lock = try LibraryLock(folder: directory)
+        LibraryArchive.removeRemains(in: directory)
+        let path = directory + "/index.sqlite"
+        if isElsewhere { try LibraryArchive.checkIndex(in: directory) }
         // The device's own data change with each of its calls.
-        let data = directory.split(separator: "/").dropLast().map { "/" + $0 }.joined()
-        let index = try FileIndex(path: directory + "/index.sqlite", excluding: data, logger: logger)
-        opened = index
+        let index = try FileIndex(path: path, excluding: data, logger: logger)
+        (opened, self.lock) = (index, lock)
         return index
+    }
+
+    /// From now on its locations are scanned and watched.
+    func keepUpFromNowOn() {
+        guard !keepsUp, !isStopping else { return }
+        keepsUp = true
+        keepUp()
     }
 
     /// Scans every location, and then watches it; nothing when there is no library yet.
@@ -88,11 +108,11 @@ actor LibraryKeeper {
     private func notice() {
         do {
             let changes = try index().changes()
-            noticing = Task { [changed] in
+            noticing = Task { [changed, id] in
                 var next = changes.makeAsyncIterator()
                 repeat {
                     let start = ContinuousClock.now
-                    await changed()
+                    await changed(id)
                     do { try await Task.sleep(for: max(.seconds(1), start.duration(to: .now) * 4)) } catch { return }
                 } while await next.next() != nil
             }
@@ -141,6 +161,8 @@ actor LibraryKeeper {
         watched = []
         opened?.close()
         opened = nil
+        lock?.release()
+        lock = nil
     }
 
     /// Scans what is not watched, or was not there.

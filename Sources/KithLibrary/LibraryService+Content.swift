@@ -19,7 +19,7 @@ extension LibraryService {
             },
             .call(Locations.Report.self) { input, _ in try await self.report(input) },
             .stream(Duplicates.Find.self) { input, _, pending in try await self.find(input, pending) }.limited(to: 4),
-            .call(Duplicates.Copies.self) { input, _ in try await self.copies(input) }.limited(to: 8),
+            .call(Duplicates.Copies.self) { input, context in try await self.copies(input, context) }.limited(to: 8),
         ]
     }
 
@@ -28,8 +28,10 @@ extension LibraryService {
     private func addJob<Kind: JobKind>(
         _ kind: (LibraryReference) -> Kind, _ library: String?, _ id: Int64, _ depth: ContentDepth
     ) async throws -> Jobs.Job where Kind.Input == ContentInput {
-        let location = try await keeper(library).index().location(id)
-        let input = ContentInput(library: library, location: id, name: location.name, depth: depth)
+        // By its id: a job may outlive its name, and which library is the default one.
+        let keeper = try await ownKeeper(library)
+        let location = try await keeper.index().location(id)
+        let input = ContentInput(library: keeper.id.uuidString, location: id, name: location.name, depth: depth)
         let queue = try await jobs.start()
         let topic = depth == .whole ? input.topic + " whole" : input.topic
         return Self.described(try await queue.job(try await queue.add(kind(reference), input, topic: topic)))
@@ -57,14 +59,15 @@ extension LibraryService {
     }
 
     /// Reads what is new in the locations of the mode `content`: little at once, much as a job.
-    func identifyChanges() async {
+    func identifyChanges(in library: UUID) async {
         do {
-            let index = try await keeper(nil).index()
+            let index = try await ownKeeper(library.uuidString).index()
             for location in try index.locations() where location.mode == .content && location.problem == nil {
                 let count = try await index.unidentified(in: location.id)
                 guard count > 0 else { continue }
                 let queue = try await jobs.start()
-                let input = ContentInput(location: location.id, name: location.name)
+                let input = ContentInput(
+                    library: library.uuidString, location: location.id, name: location.name)
                 // One that a person has paused stays so.
                 if try await queue.hasOpenJob(IdentifyJob.self, topic: input.topic) { continue }
                 if count > 1_000 {
@@ -87,7 +90,7 @@ extension LibraryService {
         guard (1...10_000).contains(limit) else { throw KithError(.invalid, "`limit` is 1 to 10,000 groups.") }
         let folders = input.folders ?? []
         guard folders.count <= 100 else { throw KithError(.invalid, "At most 100 folders at a time.") }
-        let index = try await keeper(input.library).index()
+        let index = try await ownKeeper(input.library).index()
         var scope = DuplicateScope(
             folders: try folders.map { try Self.plain($0.bytes) },
             minimumSize: Int64(clamping: input.minimumSize ?? 1))
@@ -132,7 +135,8 @@ extension LibraryService {
         _ scope: DuplicateScope, _ library: String?, _ stream: MethodStream<Nothing, Duplicates.Find.Finding>
     ) async throws {
         let queue = try await jobs.start()
-        let input = CandidatesJob.Input(library: library, scope: scope)
+        let input = CandidatesJob.Input(
+            library: try await ownKeeper(library).id.uuidString, scope: scope)
         let id = try await queue.add(CandidatesJob(reference), input, priority: .high, topic: "\(input)")
         for await event in await queue.follow(every: .milliseconds(100)) {
             guard case .changed(let job) = event, job.id == id else { continue }
@@ -145,8 +149,10 @@ extension LibraryService {
         throw KithError(.closed, "This device stops; what was read of the files is kept.")
     }
 
-    private func copies(_ input: Duplicates.Copies.Input) async throws -> Duplicates.Copies.Output {
-        let index = try await keeper(input.library).index()
+    private func copies(
+        _ input: Duplicates.Copies.Input, _ context: CallContext
+    ) async throws -> Duplicates.Copies.Output {
+        let index = try await keeper(input.library, for: context).index()
         let content = try await index.content(of: try Self.plain(input.path.bytes))
         guard let digest = content.digest, !content.isDamaged,
             let group = try await index.group(digest, DuplicateScope(size: content.size))

@@ -1,18 +1,21 @@
 import Foundation
 import KithAPI
 import KithCatalog
+import KithIO
 import KithIndex
 package import KithJobs
 public import KithNode
 import KithWire
 public import Logging
 
-/// The library of files of this device: its own person's to fill, and to be searched by devices with the grant `library`.
+/// The libraries of files of this device: its own person's to fill, and to be searched by devices with the grant
+/// `library`.
 ///
-/// The index is opened with the first call that needs it. While the service runs it brings each location to what the
-/// disk holds, and then watches it.
+/// The index of one is opened with the first call that needs it. While the service runs it brings each location to what
+/// the disk holds, and then watches it.
 public final class LibraryService: Service {
-    private let keeper: LibraryKeeper
+    let collection: LibraryCollection
+    let disk = DiskExecutor()
     /// The jobs of the device, to be shared with other services.
     package let jobs: JobBoard
     let keepsUp: Bool
@@ -24,7 +27,7 @@ public final class LibraryService: Service {
     /// Makes the service.
     ///
     /// - Parameters:
-    ///   - directory: The folder of the library, made when it is needed.
+    ///   - directory: The device's data directory; the libraries are in its folder `libraries`, made when it is needed.
     ///   - name: The name of this device, for `device:`.
     ///   - keepsUp: Whether locations are scanned when it starts, and watched; else only on request.
     ///   - logger: Told what a person is not.
@@ -32,11 +35,10 @@ public final class LibraryService: Service {
         directory: String, name: @escaping @Sendable () -> String, keepsUp: Bool, logger: Logger
     ) {
         let owner = LibraryReference()
-        keeper = LibraryKeeper(directory: directory, keepsUp: keepsUp, logger: logger) {
-            await owner.service?.identifyChanges()
+        collection = LibraryCollection(data: directory, keepsUp: keepsUp, logger: logger) { library in
+            await owner.service?.identifyChanges(in: library)
         }
-        jobs = JobBoard(
-            path: URL(fileURLWithPath: directory).deletingLastPathComponent().path + "/jobs.sqlite", logger: logger)
+        jobs = JobBoard(path: directory + "/jobs.sqlite", logger: logger)
         self.keepsUp = keepsUp
         self.logger = logger
         self.name = name
@@ -48,48 +50,55 @@ public final class LibraryService: Service {
     /// The methods it serves.
     public var handlers: [Handler] {
         [
-            .call(Locations.Add.self) { input, _ in try await self.add(input) },
-            .call(Locations.List.self) { _, _ in try await self.list() },
-            .call(Locations.Remove.self) { input, _ in
-                try await self.keeper.remove(input.id)
+            .call(Locations.Add.self) { input, context in try await self.add(input, context) },
+            .call(Locations.List.self) { input, context in try await self.list(input, context) },
+            .call(Locations.Remove.self) { input, context in
+                try await self.keeper(input.library, for: context).remove(input.id)
                 return Nothing()
             },
-            .stream(Locations.Scan.self) { input, _, pending in try await self.scan(input, pending) },
-            .call(Search.Find.self) { input, _ in try await self.find(input) }.limited(to: 8),
-            .stream(Search.Follow.self) { input, _, pending in try await self.follow(input, pending) }.limited(to: 16),
-            .call(Tags.List.self) { _, _ in try await self.tags() },
-            .call(Tags.Change.self) { input, _ in try await self.change(input) },
-            .call(Tags.Delete.self) { input, _ in
-                try await self.keeper.index().deleteTag(Self.tag(input.name))
+            .stream(Locations.Scan.self) { try await self.scan($0, $1, $2) },
+            .call(Search.Find.self) { input, context in try await self.find(input, context) }.limited(to: 8),
+            .stream(Search.Follow.self) { try await self.follow($0, $1, $2) }.limited(to: 16),
+            .call(Tags.List.self) { input, context in try await self.tags(input, context) },
+            .call(Tags.Change.self) { input, context in try await self.change(input, context) },
+            .call(Tags.Delete.self) { input, context in
+                try await self.keeper(input.library, for: context).index().deleteTag(Self.tag(input.name))
                 return Nothing()
             },
-        ]
-            + jobsHandlers + contentHandlers
+        ] + librariesHandlers + jobsHandlers + contentHandlers
     }
 
-    /// Begins to keep the locations up, and goes on with what was to be done.
+    /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
     public func start(_ context: StartContext) async throws {
-        await keeper.start()
+        await collection.start()
         await startJobs()
     }
 
-    /// Ends jobs, scans and watching, and closes the index.
+    /// Ends jobs, scans and watching, and closes the indexes.
     public func stop() async {
         await jobs.stop()
-        await keeper.stop()
+        await collection.stop()
     }
 
     /// The library that a call is about; without a name, the default one.
     ///
-    /// - Throws: `.notFound` when there is no such library.
-    func keeper(_ library: String?) async throws(KithError) -> LibraryKeeper {
-        guard library == nil else { throw KithError(.notFound, "There is no such library.") }
-        return keeper
+    /// - Parameter context: The call; without it, as of another device, which sees no library that is unconfirmed.
+    /// - Throws: `.notFound` when there is no such library, `.closed`, `.unreachable` when its disk is away, what is wrong
+    ///   with it.
+    func keeper(_ library: String?, for context: CallContext? = nil) async throws(KithError) -> LibraryKeeper {
+        try await collection.keeper(library, isOwner: context?.caller == .owner)
+    }
+
+    /// The library that a call of this device's own person is about, or a job of theirs.
+    ///
+    /// - Throws: as ``keeper(_:for:)``.
+    func ownKeeper(_ library: String?) async throws(KithError) -> LibraryKeeper {
+        try await collection.keeper(library, isOwner: true)
     }
 
     // MARK: - Locations
 
-    private func add(_ input: Locations.Add.Input) async throws -> Library.Location {
+    private func add(_ input: Locations.Add.Input, _ context: CallContext) async throws -> Library.Location {
         guard input.path.bytes.first == UInt8(ascii: "/") else {
             throw KithError(.invalid, "\(input.path) is no whole path: it does not begin with a slash.")
         }
@@ -98,10 +107,11 @@ public final class LibraryService: Service {
         guard name.map({ !$0.isEmpty && $0.utf8.count <= 256 }) ?? true else {
             throw KithError(.invalid, "The name of a location has 1 to 256 bytes.")
         }
+        let keeper = try await keeper(input.library, for: context)
         let location = try await keeper.add(
             Self.plain(input.path.bytes), name: name, rules: rules ?? LocationRules(),
             mode: LocationMode(rawValue: input.mode?.rawValue ?? "") ?? .recursive)
-        return await described(location)
+        return await described(location, keeper)
     }
 
     /// The path without slashes at its end, doubled ones and `.`; one with `..` is refused by what opens it, by name.
@@ -116,15 +126,16 @@ public final class LibraryService: Service {
         return [UInt8(ascii: "/")] + Array(names.joined(separator: [UInt8(ascii: "/")]))
     }
 
-    private func list() async throws -> Locations.List.Output {
+    private func list(_ input: Locations.List.Input, _ context: CallContext) async throws -> Locations.List.Output {
+        let keeper = try await keeper(input.library, for: context)
         var locations: [Library.Location] = []
         for location in try await keeper.index().locations(counted: true) {
-            locations.append(await described(location))
+            locations.append(await described(location, keeper))
         }
         return Locations.List.Output(locations: locations)
     }
 
-    private func described(_ location: IndexLocation) async -> Library.Location {
+    private func described(_ location: IndexLocation, _ keeper: LibraryKeeper) async -> Library.Location {
         let state = await keeper.state(of: location.id)
         return Library.Location(
             id: location.id, name: location.name, path: Files.Path(bytes: location.path),
@@ -135,8 +146,13 @@ public final class LibraryService: Service {
             mode: Library.Mode(rawValue: location.mode.rawValue))
     }
 
-    private func scan(_ input: Locations.Scan.Input, _ pending: PendingStream<Locations.Scan>) async throws {
+    private func scan(
+        _ input: Locations.Scan.Input, _ context: CallContext, _ pending: PendingStream<Locations.Scan>
+    ) async throws {
+        let keeper = try await keeper(input.library, for: context)
         let progress = try await keeper.scan(input.id)
+        // Only its own person scans: a location that came from elsewhere is meant to be here.
+        try await collection.confirm(keeper, scanning: input.id)
         let stream = try await pending.accept()
         for try await counts in progress { try await stream.send(Self.progress(counts)) }
         try await stream.finish()
@@ -171,7 +187,7 @@ public final class LibraryService: Service {
         }
     }
 
-    private func find(_ input: Search.Find.Input) async throws -> Search.Find.Output {
+    private func find(_ input: Search.Find.Input, _ context: CallContext) async throws -> Search.Find.Output {
         guard input.limit > 0 else {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries come.")
         }
@@ -180,7 +196,8 @@ public final class LibraryService: Service {
         guard (0...FileIndex.placeLimit).contains(after) else {
             throw KithError(.invalid, "`after` is what `next` of the answer before was: 0 to \(FileIndex.placeLimit).")
         }
-        let page = try await keeper.index().search(query, device: name(), after: after, limit: input.limit)
+        let page = try await keeper(input.library, for: context).index().search(
+            query, device: name(), after: after, limit: input.limit)
         var (entries, bytes) = ([Library.Entry](), 0)
         for found in page.entries {
             let entry = Self.entry(found)
@@ -193,7 +210,7 @@ public final class LibraryService: Service {
         return Search.Find.Output(entries: entries, next: page.next, total: page.total)
     }
 
-    private static func entry(_ found: FoundEntry) -> Library.Entry {
+    static func entry(_ found: FoundEntry) -> Library.Entry {
         let kind: Files.Kind =
             switch found.kind {
             case .folder: .folder
@@ -206,13 +223,15 @@ public final class LibraryService: Service {
             tags: found.tags.map { $0.joined(separator: "/") })
     }
 
-    private func follow(_ input: Search.Follow.Input, _ pending: PendingStream<Search.Follow>) async throws {
+    private func follow(
+        _ input: Search.Follow.Input, _ context: CallContext, _ pending: PendingStream<Search.Follow>
+    ) async throws {
         guard input.limit > 0 else {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries are followed.")
         }
         // What is wrong with it is said before anything else.
         _ = try query(input.query, input.offsetFromUTC)
-        let index = try await keeper.index()
+        let index = try await keeper(input.library, for: context).index()
         // From before the first answer, so that nothing falls between.
         let changes = index.changes()
         let stream = try await pending.accept()
@@ -262,18 +281,18 @@ public final class LibraryService: Service {
         }
     }
 
-    private func tags() async throws -> Tags.List.Output {
+    private func tags(_ input: Tags.List.Input, _ context: CallContext) async throws -> Tags.List.Output {
         Tags.List.Output(
-            tags: try await keeper.index().tags().map {
+            tags: try await keeper(input.library, for: context).index().tags().map {
                 Tags.Tag(name: $0.path.joined(separator: "/"), uses: $0.uses)
             })
     }
 
-    private func change(_ input: Tags.Change.Input) async throws -> Nothing {
+    private func change(_ input: Tags.Change.Input, _ context: CallContext) async throws -> Nothing {
         guard input.paths.count <= 10_000, input.add.count <= 100, input.remove.count <= 100 else {
             throw KithError(.invalid, "At most 10,000 files and 100 tags at a time.")
         }
-        try await keeper.index().changeTags(
+        try await keeper(input.library, for: context).index().changeTags(
             of: input.paths.map { try Self.plain($0.bytes) }, add: input.add.map(Self.tag),
             remove: input.remove.map(Self.tag))
         return Nothing()

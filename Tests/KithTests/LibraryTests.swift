@@ -56,7 +56,7 @@ import Testing
             let location = try await place.added()
             #expect(location.name == "tree")
             #expect(try await place.names("report") == ["docs/report.txt"])
-            let listed = try await place.client.call(Locations.List.self, Nothing()).locations
+            let listed = try await place.client.call(Locations.List.self, .init()).locations
             #expect(listed.map(\.entries) == [2] && listed.allSatisfy { !$0.isScanning && $0.scanned != nil })
             _ = try await place.client.call(Locations.Remove.self, .init(id: location.id))
             #expect(try await place.names("report") == [])
@@ -91,7 +91,7 @@ import Testing
         try place.write("two.txt")
         let again = try await Place.opened(place.folder, name: "laptop", listens: true)
         try await again.whileRunning {
-            #expect(try await again.client.call(Locations.List.self, Nothing()).locations.map(\.id) == [location.id])
+            #expect(try await again.client.call(Locations.List.self, .init()).locations.map(\.id) == [location.id])
             let stream = try await again.client.open(Locations.Scan.self, .init(id: location.id)).stream
             for try await _ in stream.messages {}
             #expect(try await again.client.call(Search.Find.self, .init(query: "two")).entries.count == 1)
@@ -105,7 +105,7 @@ import Testing
             await #expect(throws: KithError.self) {
                 _ = try await place.client.call(Locations.Add.self, .init(path: Files.Path(path)))
             }
-            let listed = try await place.client.call(Locations.List.self, Nothing())
+            let listed = try await place.client.call(Locations.List.self, .init())
             #expect(listed.locations.isEmpty)
         }
     }
@@ -164,7 +164,7 @@ import Testing
                     _ = try await phone.client.call(Search.Find.self, .init(query: "report"), on: "laptop")
                 }
                 await #expect(throws: KithError(.denied, "")) {
-                    _ = try await phone.client.call(Locations.List.self, Nothing(), on: "laptop")
+                    _ = try await phone.client.call(Locations.List.self, .init(), on: "laptop")
                 }
                 _ = try await place.client.call(
                     Devices.ChangeGrants.self, .init(device: "phone", add: [.library], remove: []))

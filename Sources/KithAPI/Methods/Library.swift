@@ -160,15 +160,19 @@ public enum Locations {
             public var rules: Library.Rules?
             /// How much of it is in the library; absent: ``Library/Mode/recursive``.
             public var mode: Library.Mode?
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
 
             /// Makes the input.
             public init(
-                path: Files.Path, name: String? = nil, rules: Library.Rules? = nil, mode: Library.Mode? = nil
+                path: Files.Path, name: String? = nil, rules: Library.Rules? = nil, mode: Library.Mode? = nil,
+                library: String? = nil
             ) {
                 self.path = path
                 self.name = name
                 self.rules = rules
                 self.mode = mode
+                self.library = library
             }
         }
 
@@ -181,8 +185,14 @@ public enum Locations {
 
     /// Lists the locations in the order in which they were added.
     public enum List: Method {
-        /// The input: none.
-        public typealias Input = Nothing
+        /// The input: the library.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
+
+            /// Makes the input.
+            public init(library: String? = nil) { self.library = library }
+        }
         /// The answer.
         public struct Output: Codable, Hashable, Sendable {
             /// The locations.
@@ -203,11 +213,16 @@ public enum Locations {
     public enum Remove: Method {
         /// The input: the location.
         public struct Input: Codable, Hashable, Sendable {
-            /// Its number.
+            /// Its number, in its library.
             public var id: Int64
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
 
             /// Makes the input.
-            public init(id: Int64) { self.id = id }
+            public init(id: Int64, library: String? = nil) {
+                self.id = id
+                self.library = library
+            }
         }
 
         /// The answer: nothing.
@@ -221,11 +236,16 @@ public enum Locations {
     public enum Scan: StreamMethod {
         /// The input: the location.
         public struct Input: Codable, Hashable, Sendable {
-            /// Its number.
+            /// Its number, in its library.
             public var id: Int64
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
 
             /// Makes the input.
-            public init(id: Int64) { self.id = id }
+            public init(id: Int64, library: String? = nil) {
+                self.id = id
+                self.library = library
+            }
         }
 
         /// The answer: nothing.
@@ -254,13 +274,18 @@ public enum Search {
             public var after: Int?
             /// The seconds by which the caller's clock is ahead of Greenwich, for dates; absent: 0.
             public var offsetFromUTC: Int?
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
 
             /// Makes the input.
-            public init(query: String, limit: Int = 50, after: Int? = nil, offsetFromUTC: Int? = nil) {
+            public init(
+                query: String, limit: Int = 50, after: Int? = nil, offsetFromUTC: Int? = nil, library: String? = nil
+            ) {
                 self.query = query
                 self.limit = limit
                 self.after = after
                 self.offsetFromUTC = offsetFromUTC
+                self.library = library
             }
         }
 
@@ -298,12 +323,15 @@ public enum Search {
             public var limit: Int
             /// As of ``Find``.
             public var offsetFromUTC: Int?
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
 
             /// Makes the input.
-            public init(query: String, limit: Int = 200, offsetFromUTC: Int? = nil) {
+            public init(query: String, limit: Int = 200, offsetFromUTC: Int? = nil, library: String? = nil) {
                 self.query = query
                 self.limit = limit
                 self.offsetFromUTC = offsetFromUTC
+                self.library = library
             }
         }
 
@@ -353,8 +381,14 @@ public enum Tags {
 
     /// Lists the tags by their names.
     public enum List: Method {
-        /// The input: none.
-        public typealias Input = Nothing
+        /// The input: the library.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
+
+            /// Makes the input.
+            public init(library: String? = nil) { self.library = library }
+        }
         /// The answer.
         public struct Output: Codable, Hashable, Sendable {
             /// The tags.
@@ -380,12 +414,17 @@ public enum Tags {
             public var add: [String]
             /// The tags that are taken away.
             public var remove: [String]
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
 
             /// Makes the input.
-            public init(paths: [Files.Path], add: [String] = [], remove: [String] = []) {
+            public init(
+                paths: [Files.Path], add: [String] = [], remove: [String] = [], library: String? = nil
+            ) {
                 self.paths = paths
                 self.add = add
                 self.remove = remove
+                self.library = library
             }
         }
 
@@ -402,9 +441,14 @@ public enum Tags {
         public struct Input: Codable, Hashable, Sendable {
             /// Its name, with those above it.
             public var name: String
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
 
             /// Makes the input.
-            public init(name: String) { self.name = name }
+            public init(name: String, library: String? = nil) {
+                self.name = name
+                self.library = library
+            }
         }
 
         /// The answer: nothing.

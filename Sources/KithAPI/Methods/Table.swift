@@ -37,5 +37,9 @@ extension API {
         AnyMethod(Jobs.Cancel.self), AnyMethod(Jobs.Follow.self), AnyMethod(Locations.Identify.self),
         AnyMethod(Locations.Verify.self), AnyMethod(Locations.Report.self), AnyMethod(Duplicates.Find.self),
         AnyMethod(Duplicates.Copies.self),
+        AnyMethod(Libraries.List.self), AnyMethod(Libraries.Info.self), AnyMethod(Libraries.Create.self),
+        AnyMethod(Libraries.Open.self), AnyMethod(Libraries.Close.self), AnyMethod(Libraries.Rename.self),
+        AnyMethod(Libraries.SetDefault.self), AnyMethod(Libraries.Delete.self), AnyMethod(Libraries.Export.self),
+        AnyMethod(Libraries.Import.self), AnyMethod(Locations.Browse.self), AnyMethod(Locations.Read.self),
     ]
 }

@@ -58,6 +58,7 @@ struct DoctorCommand: AsyncParsableCommand {
                         Reach.Examine.self, Reach.Examine.Input(device: device, network: network ? true : nil)
                     ).stream
                     for try await step in stream.messages { record(step) }
+                    if !network, device == nil { try await examineLibraries(client, record) }
                 }
             } catch let error as KithError where error.code == .unsupported {
                 record(
@@ -151,6 +152,37 @@ struct DoctorCommand: AsyncParsableCommand {
         }
         // What listens nowhere needs no hole in a firewall yet.
         if let port = try await examineDaemon(record) { examineFirewall(port, record) }
+    }
+
+    /// Says which libraries cannot be used, and why.
+    private func examineLibraries(_ client: Client, _ record: (Reach.Step) -> Void) async throws {
+        let libraries = try await client.call(Libraries.List.self, .init()).libraries
+        var open = 0
+        for library in libraries {
+            switch library.state {
+            case .closed: continue
+            case .offline:
+                record(
+                    Reach.Step(
+                        "library \(library.name)", .warning, library.problem ?? "Its folder is not there.",
+                        remedy: "Connect its disk, or: kith library close '\(library.name)' --forget"))
+            case .failed:
+                record(
+                    Reach.Step(
+                        "library \(library.name)", .failure, library.problem ?? "It cannot be opened.",
+                        remedy: "kith library import brings back one that was exported; kith library delete removes it."
+                    ))
+            default:
+                open += 1
+                guard library.isUnconfirmed else { continue }
+                record(
+                    Reach.Step(
+                        "library \(library.name)", .warning,
+                        "It came from elsewhere, and is not scanned by itself yet.",
+                        remedy: "kith library rescan --library '\(library.name)'"))
+            }
+        }
+        if open > 0 { record(Reach.Step("libraries", .ok, open == 1 ? "One is open." : "\(open) are open.")) }
     }
 
     private func examineSettings(_ record: (Reach.Step) -> Void) {

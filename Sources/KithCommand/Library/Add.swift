@@ -16,6 +16,7 @@ struct AddCommand: AsyncParsableCommand {
               kith add ~/src --exclude target/ --exclude '*.o'
               kith add /mnt/archive --name archive --everything
               kith add ~/Documents --content
+              kith add ~/work --library Work
 
             What is found can be searched while the scan goes on; interrupted, it goes on where this device is up. While
             it is up, changes are noticed as they happen. A disk that is not there is remembered: what is on it can be
@@ -29,6 +30,7 @@ struct AddCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Option(help: "Call the location this; else it has the name of the folder.") var name: String?
     @Option(
         parsing: .singleValue,
@@ -64,7 +66,7 @@ struct AddCommand: AsyncParsableCommand {
             for folder in folders {
                 let path = try realPath(folder)
                 // One that is there already may not have been scanned to its end.
-                let known = try await client.call(Locations.List.self, Nothing()).locations.first {
+                let known = try await client.call(Locations.List.self, .init(library: library.name)).locations.first {
                     $0.path.bytes == path && $0.scanned == nil
                 }
                 let location: Library.Location =
@@ -73,16 +75,17 @@ struct AddCommand: AsyncParsableCommand {
                             Locations.Add.self,
                             .init(
                                 path: Files.Path(bytes: path), name: name, rules: rules,
-                                mode: content ? .content : shallow ? .shallow : nil))
+                                mode: content ? .content : shallow ? .shallow : nil, library: library.name))
                     }
-                let progress = try await followScan(of: location, client, globals)
+                let progress = try await followScan(of: location, in: library.name, client, globals)
                 lines.append(
-                    try await client.call(Locations.List.self, Nothing()).locations.first { $0.id == location.id }
-                        ?? location)
+                    try await client.call(Locations.List.self, .init(library: library.name)).locations.first {
+                        $0.id == location.id
+                    } ?? location)
                 if !globals.json { printLine(scanText(progress, of: location, isNew: true)) }
                 if location.mode == .content {
                     try await readLocation(location, client, globals, isQuiet: globals.json) {
-                        try await client.call(Locations.Identify.self, .init(id: location.id))
+                        try await client.call(Locations.Identify.self, .init(library: library.name, id: location.id))
                     }
                 }
             }
@@ -105,13 +108,13 @@ struct AddCommand: AsyncParsableCommand {
 
 /// Follows a scan to its end, with a line that says how far it is.
 func followScan(
-    of location: Library.Location, _ client: Client, _ globals: GlobalOptions
+    of location: Library.Location, in library: String?, _ client: Client, _ globals: GlobalOptions
 ) async throws -> Library.Progress {
     var line = StatusLine(isShown: !globals.json, isPlain: isPlainTerminal)
     defer { line.clear() }
     // What takes a moment needs no line.
     let start = ContinuousClock.now
-    let stream = try await client.open(Locations.Scan.self, .init(id: location.id)).stream
+    let stream = try await client.open(Locations.Scan.self, .init(id: location.id, library: library)).stream
     for try await progress in stream.messages {
         if progress.isLast { return progress }
         guard start.duration(to: .now) > .milliseconds(500) else { continue }

@@ -25,6 +25,7 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Option(name: .customLong("min-size"), help: "Only files of so many bytes; with k, M, G behind.")
     var minimumSize = CountArgument(1)
     @Flag(help: "Compare the files byte by byte.") var verify = false
@@ -46,7 +47,7 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
 
     func run() async throws {
         var input = Duplicates.Find.Input(
-            minimumSize: minimumSize.number, isCompared: verify || of != nil, limit: limit)
+            library: library.name, minimumSize: minimumSize.number, isCompared: verify || of != nil, limit: limit)
         // A folder is meant, wherever a link leads to it.
         if !folders.isEmpty { input.folders = try folders.map { Files.Path(bytes: try wholePath($0 + "/.")) } }
         if let of {
@@ -90,7 +91,7 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
             } else if let of, let path = input.of {
                 show(found.first, of: of, path)
             } else {
-                try await summarize(totals, isCompared: input.isCompared == true, client)
+                try await summarize(totals, input, client)
             }
             if of != nil, found.isEmpty { throw ExitCode(KithError.Code.notFound.exitStatus) }
         }
@@ -131,10 +132,10 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
     }
 
     private static func summarize(
-        _ totals: Duplicates.Find.Totals, isCompared: Bool, _ client: Client
+        _ totals: Duplicates.Find.Totals, _ input: Duplicates.Find.Input, _ client: Client
     ) async throws {
         guard totals.groups > 0 else {
-            let isEmpty = try await client.call(Locations.List.self, Nothing()).locations.isEmpty
+            let isEmpty = try await client.call(Locations.List.self, .init(library: input.library)).locations.isEmpty
             return note(
                 isEmpty
                     ? "The library is empty. `kith add FOLDER` adds what is in a folder."
@@ -143,6 +144,6 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
         printLine(
             "\(grouped(totals.groups)) group\(totals.groups == 1 ? "" : "s"), \(grouped(totals.files)) file\(totals.files == 1 ? "" : "s") more than needed: \(Wording.size(totals.waste)) could be saved."
         )
-        if !isCompared { note("--verify compares them byte by byte: do so before you delete any.") }
+        if !input.isCompared == true { note("--verify compares them byte by byte: do so before you delete any.") }
     }
 }

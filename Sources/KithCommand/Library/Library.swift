@@ -8,61 +8,87 @@ import KithWire
 struct LibraryCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "library",
-        abstract: "List the locations of this device's library; scan them again, take them out.",
+        abstract: "The libraries of this device, with their locations; look into those of other devices.",
         discussion: helpText(
             """
-              kith library                    the locations, and whether they are as the disk is
-              kith library --device laptop    those of another device
-              kith library rescan             look at all of them again
-              kith library rescan archive
-              kith library remove archive     its files stay as they are
+              kith library                    the libraries, each with its locations
+              kith library info               one in numbers
+              kith library rescan             look at all of its locations again
+              kith library remove archive     a location; its files stay as they are
               kith library identify           read what is not known yet, for duplicates
               kith library verify archive     read all again: is it what it was?
+              kith library create Work        a second library: kith add ~/work --library Work
+              kith library open /mnt/disk/library
 
-            `kith add` adds one, `kith search` finds what is in them.
+            Those of another device, with its grant library (names, sizes, tags) or library:read (and the files in its
+            locations):
+
+              kith library --device laptop
+              kith library ls Pictures/2024 --device laptop
+              kith search holiday --device laptop
+              kith search holiday --device laptop --copy ~/Pictures
+              kith send photo.jpg laptop      the other way: offered, and taken if somebody there wants it
+
+            `kith add` adds a location, `kith search` finds what is in them.
             """),
         subcommands: [
-            LibraryListCommand.self, LibraryRescanCommand.self, LibraryRemoveCommand.self,
+            LibraryListCommand.self, LibraryInfoCommand.self, LibraryLsCommand.self, LibraryLocationsCommand.self,
+            LibraryRescanCommand.self, LibraryRemoveCommand.self, LibraryCreateCommand.self, LibraryOpenCommand.self,
+            LibraryCloseCommand.self, LibraryRenameCommand.self, LibraryDefaultCommand.self, LibraryExportCommand.self,
+            LibraryImportCommand.self, LibraryDeleteCommand.self,
             LibraryIdentifyCommand.self, LibraryVerifyCommand.self,
         ],
         defaultSubcommand: LibraryListCommand.self)
 }
 
-/// `kith library list`.
-struct LibraryListCommand: AsyncParsableCommand {
+/// `kith library locations`.
+struct LibraryLocationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "List the locations of the library.",
+        commandName: "locations", abstract: "List the locations of one library.",
         discussion: helpText(
             """
-              kith library list
-              kith library list --device laptop --json
+              kith library locations
+              kith library locations --library Photos
+              kith library locations --device laptop --json
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Option(help: "List those of this device.") var device: String?
 
     func run() async throws {
         try await withClient(globals) { client in
-            let locations = try await client.call(Locations.List.self, Nothing(), on: device).locations
+            let locations = try await client.call(
+                Locations.List.self, .init(library: library.name(on: device)), on: device
+            ).locations
             if globals.json { return printLine(try jsonText(locations)) }
             guard !locations.isEmpty else {
                 return note(
                     device.map { "The library of \(printable($0)) is empty." }
                         ?? "The library is empty. `kith add FOLDER` adds what is in a folder.")
             }
-            printLine(
-                table(
-                    ["NAME", "FILES", "SCANNED", "STATE", "PATH"],
-                    locations.map { location in
-                        [
-                            printable(location.name), grouped(location.entries),
-                            location.scanned.map { relative($0) } ?? "never", Self.state(location),
-                            printable(location.path.description),
-                        ]
-                    }))
-            for location in locations {
-                if let problem = location.problem { note("\(printable(location.name)): \(printable(problem))") }
-            }
+            printLine(Self.table(of: locations))
+            Self.noteProblems(of: locations)
+        }
+    }
+
+    /// The locations as a table.
+    static func table(of locations: [Library.Location]) -> String {
+        KithCommand.table(
+            ["NAME", "FILES", "SCANNED", "STATE", "PATH"],
+            locations.map { location in
+                [
+                    printable(location.name), grouped(location.entries),
+                    location.scanned.map { relative($0) } ?? "never", state(location),
+                    printable(location.path.description),
+                ]
+            })
+    }
+
+    /// Says what is wrong with them.
+    static func noteProblems(of locations: [Library.Location]) {
+        for location in locations {
+            if let problem = location.problem { note("\(printable(location.name)): \(printable(problem))") }
         }
     }
 
@@ -82,22 +108,24 @@ struct LibraryRescanCommand: AsyncParsableCommand {
             """
               kith library rescan
               kith library rescan archive
+              kith library rescan --library Photos
 
             Only what has changed is read. Files that were renamed or moved in it keep their tags.
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Argument(help: "The locations, by name, path or number; all when there are none.") var locations: [String] = []
 
     func run() async throws {
         try await withClient(globals) { client in
-            let all = try await client.call(Locations.List.self, Nothing()).locations
+            let all = try await client.call(Locations.List.self, .init(library: library.name)).locations
             let chosen = try locations.isEmpty ? all : locations.map { try chosenLocation($0, among: all) }
             if chosen.isEmpty { note("The library is empty. `kith add FOLDER` adds what is in a folder.") }
             var failed: KithError?
             for location in chosen {
                 do {
-                    let progress = try await followScan(of: location, client, globals)
+                    let progress = try await followScan(of: location, in: library.name, client, globals)
                     printLine(globals.json ? try jsonText(progress) : scanText(progress, of: location, isNew: false))
                 } catch let error as KithError {
                     // The others are as good as they were.
@@ -122,13 +150,15 @@ struct LibraryRemoveCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Argument(help: "The location, by name, path or number.") var location: String
 
     func run() async throws {
         try await withClient(globals) { client in
             let chosen = try chosenLocation(
-                location, among: try await client.call(Locations.List.self, Nothing()).locations)
-            _ = try await client.call(Locations.Remove.self, .init(id: chosen.id))
+                location,
+                among: try await client.call(Locations.List.self, .init(library: library.name)).locations)
+            _ = try await client.call(Locations.Remove.self, .init(id: chosen.id, library: library.name))
             if !globals.json { note("\(printable(chosen.name)) is not in the library any more.") }
         }
     }

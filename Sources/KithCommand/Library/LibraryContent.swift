@@ -18,14 +18,15 @@ struct LibraryIdentifyCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Flag(help: "Read large files whole, not a sample of them.") var whole = false
     @Argument(help: "The locations, by name, path or number; all when there are none.") var locations: [String] = []
 
     func run() async throws {
-        let (globals, locations, whole) = (globals, locations, whole)
+        let (globals, library, locations, whole) = (globals, library.name, locations, whole)
         try await whileFollowingJobs(globals) {
-            try await readLocations(locations, globals) { client, location in
-                try await client.call(Locations.Identify.self, .init(id: location.id, isWhole: whole))
+            try await readLocations(locations, in: library, globals) { client, location in
+                try await client.call(Locations.Identify.self, .init(library: library, id: location.id, isWhole: whole))
             }
         }
     }
@@ -45,13 +46,14 @@ struct LibraryVerifyCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Argument(help: "The locations, by name, path or number; all when there are none.") var locations: [String] = []
 
     func run() async throws {
-        let (globals, locations) = (globals, locations)
+        let (globals, library, locations) = (globals, library.name, locations)
         try await whileFollowingJobs(globals) {
-            try await readLocations(locations, globals) { client, location in
-                try await client.call(Locations.Verify.self, .init(id: location.id))
+            try await readLocations(locations, in: library, globals) { client, location in
+                try await client.call(Locations.Verify.self, .init(library: library, id: location.id))
             }
         }
     }
@@ -59,10 +61,11 @@ struct LibraryVerifyCommand: AsyncParsableCommand {
 
 /// Has the files of locations read by jobs, one after the other, and says what came of it.
 private func readLocations(
-    _ names: [String], _ globals: GlobalOptions, _ add: (Client, Library.Location) async throws -> Jobs.Job
+    _ names: [String], in library: String?, _ globals: GlobalOptions,
+    _ add: (Client, Library.Location) async throws -> Jobs.Job
 ) async throws {
     try await withClient(globals) { client in
-        let all = try await client.call(Locations.List.self, Nothing()).locations
+        let all = try await client.call(Locations.List.self, .init(library: library)).locations
         let chosen = try names.isEmpty ? all : names.map { try chosenLocation($0, among: all) }
         if chosen.isEmpty { note("The library is empty. `kith add FOLDER` adds what is in a folder.") }
         var failed: KithError?

@@ -17,9 +17,12 @@ struct SearchCommand: AsyncParsableCommand {
               kith search ext:pdf invoice --device laptop
               kith search -0 ext:tmp | xargs -0 rm
               kith search 'modified:today' --follow
+              kith search ext:pdf --library Work
+              kith search holiday --device laptop --copy ~/Pictures
 
             Finds by name in what `kith add` has added, while its disk is away, too. What fits best comes first. Another
-            device answers with the grant `library`. Each line is a path with what a terminal might obey made visible; -0
+            device answers with the grant `library`, and lets its files be copied with `library:read`: nothing that is
+            there already is overwritten, and what has changed since it was scanned is not copied. Each line is a path with what a terminal might obey made visible; -0
             prints the exact bytes.
 
             Of the language below, the library does not know created:, note:, rating:, content: and is:favorite yet: a
@@ -29,6 +32,7 @@ struct SearchCommand: AsyncParsableCommand {
             """ + SearchQuery.help))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Option(name: [.customShort("n"), .long], help: "Find at most so many, 1 or more.") var limit = 50
     @Flag(name: .long, help: "Find all, however many.") var all = false
     @Flag(name: [.short, .long], help: "Print kind, size, time and tags, too.") var long = false
@@ -38,6 +42,10 @@ struct SearchCommand: AsyncParsableCommand {
     @Flag(name: [.short, .long], help: "Go on: + before what comes, - before what goes; of at most 1,000.")
     var follow = false
     @Option(name: .long, help: "Search on this device.") var device: String?
+    @Option(
+        name: .long, help: ArgumentHelp("Copy what is found into this folder of this machine.", valueName: "folder"),
+        completion: .directory)
+    var copy: String?
     @Argument(help: "The query; its words may be arguments of their own.") var words: [String] = []
 
     func validate() throws {
@@ -45,11 +53,15 @@ struct SearchCommand: AsyncParsableCommand {
         guard !follow || !(all || count || print0) else {
             throw ValidationError("--follow goes with neither --all, --count nor -0.")
         }
+        guard copy == nil || !(follow || count || print0 || long) else {
+            throw ValidationError("--copy goes with neither --follow, --count, --long nor -0.")
+        }
     }
 
     func run() async throws {
         let text = words.joined(separator: " ")
         let offset = TimeZone.current.secondsFromGMT()
+        let library = library.name(on: device)
         let query: SearchQuery
         // What is wrong with it is said here, whatever the other end says.
         do throws(QueryError) {
@@ -61,13 +73,14 @@ struct SearchCommand: AsyncParsableCommand {
             throw ExitCode(fault.code.exitStatus)
         }
         try await withClient(globals) { client in
-            if follow { return try await followed(text, offset, client) }
+            if follow { return try await followed(text, offset, in: library, client) }
             if count {
                 // Behind the last one there is nothing to be shown; and what has an order need not be ranked.
                 let ordered = query.sort.isEmpty ? "\(text) sort:size" : text
                 let total =
                     try await client.call(
-                        Search.Find.self, .init(query: ordered, limit: 1, after: 10_000_000, offsetFromUTC: offset),
+                        Search.Find.self,
+                        .init(query: ordered, limit: 1, after: 10_000_000, offsetFromUTC: offset, library: library),
                         on: device
                     ).total ?? 0
                 return printLine(globals.json ? try jsonText(["count": total]) : String(total))
@@ -79,20 +92,27 @@ struct SearchCommand: AsyncParsableCommand {
                     Search.Find.self,
                     .init(
                         query: text, limit: all ? 1_000 : min(limit - found, 1_000), after: start,
-                        offsetFromUTC: offset), on: device)
+                        offsetFromUTC: offset, library: library), on: device)
                 found += page.entries.count
                 after = page.entries.isEmpty ? nil : page.next
-                if globals.json { entries += page.entries } else { try show(page.entries) }
+                if globals.json || copy != nil { entries += page.entries } else { try show(page.entries) }
+            }
+            if let copy, found > 0 {
+                if after != nil, !all { note("There are more: --limit N copies N, --all copies all.") }
+                var job = SearchCopy(to: copy, client, on: device, library: library, globals)
+                return try await job.run(entries)
             }
             if globals.json { return printLine(try jsonText(entries)) }
-            if found == 0 { try await explainNothing(client) }
+            if found == 0 { try await explainNothing(in: library, client) }
             if after != nil, found > 0, !all { note("There are more: --limit N shows N, --all shows all.") }
         }
     }
 
     /// Says why nothing may have been found.
-    private func explainNothing(_ client: Client) async throws {
-        let locations = try await client.call(Locations.List.self, Nothing(), on: device).locations
+    private func explainNothing(in library: String?, _ client: Client) async throws {
+        let locations = try await client.call(
+            Locations.List.self, .init(library: library), on: device
+        ).locations
         let place = device.map { "The library of \(printable($0))" } ?? "The library"
         if locations.isEmpty {
             note("\(place) is empty\(device == nil ? ": `kith add FOLDER` adds what is in a folder" : "").")
@@ -109,9 +129,12 @@ struct SearchCommand: AsyncParsableCommand {
         for entry in entries { printLine(line(entry)) }
     }
 
-    private func line(_ entry: Library.Entry) -> String {
-        let path = printable(entry.path.description) + (entry.kind == .folder ? "/" : "")
-        guard long else { return path }
+    private func line(_ entry: Library.Entry) -> String { Self.line(entry, shown: entry.path, isLong: long) }
+
+    /// The line of an entry, under its path or what is shown of it.
+    static func line(_ entry: Library.Entry, shown: Files.Path, isLong: Bool) -> String {
+        let path = printable(shown.description) + (entry.kind == .folder ? "/" : "")
+        guard isLong else { return path }
         let kind = entry.category ?? entry.kind.rawValue
         let size = entry.kind == .file ? DuCommand.humanSize(entry.size) : "-"
         let tags = entry.tags.isEmpty ? "" : "  [\(entry.tags.map(printable).joined(separator: ", "))]"
@@ -119,15 +142,16 @@ struct SearchCommand: AsyncParsableCommand {
             "\(padded(kind, to: 10)) \(padded(size, to: 7, isRight: true))  \(LongListing.time(entry.modified))  \(path)\(tags)"
     }
 
-    private func padded(_ text: String, to width: Int, isRight: Bool = false) -> String {
+    private static func padded(_ text: String, to width: Int, isRight: Bool = false) -> String {
         let blanks = String(repeating: " ", count: max(0, width - text.count))
         return isRight ? blanks + text : text + blanks
     }
 
-    private func followed(_ text: String, _ offset: Int, _ client: Client) async throws {
+    private func followed(_ text: String, _ offset: Int, in library: String?, _ client: Client) async throws {
         var known: [Int64: Library.Entry] = [:]
         let stream = try await client.open(
-            Search.Follow.self, .init(query: text, limit: 1_000, offsetFromUTC: offset), on: device
+            Search.Follow.self,
+            .init(query: text, limit: 1_000, offsetFromUTC: offset, library: library), on: device
         ).stream
         for try await difference in stream.messages {
             if globals.json {

@@ -34,11 +34,14 @@ struct TagsListCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Option(help: "List those of this device.") var device: String?
 
     func run() async throws {
         try await withClient(globals) { client in
-            let tags = try await client.call(Tags.List.self, Nothing(), on: device).tags
+            let tags = try await client.call(
+                Tags.List.self, .init(library: library.name(on: device)), on: device
+            ).tags
             if globals.json { return printLine(try jsonText(tags)) }
             guard !tags.isEmpty else { return note("There are no tags. `kith tags add TAG FILE` makes one.") }
             printLine(table(["TAG", "FILES"], tags.map { [printable($0.name), grouped($0.uses)] }))
@@ -57,10 +60,11 @@ struct TagsAddCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Argument(help: "The tag, with those above it: work/clients.") var tag: String
     @Argument(help: "The files or folders.", completion: .file()) var files: [String]
 
-    func run() async throws { try await changeTags(of: files, globals, add: [tag], remove: []) }
+    func run() async throws { try await changeTags(of: files, in: library.name, globals, add: [tag], remove: []) }
 }
 
 /// `kith tags remove`.
@@ -73,10 +77,11 @@ struct TagsRemoveCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Argument(help: "The tag, with those above it: work/clients.") var tag: String
     @Argument(help: "The files or folders.", completion: .file()) var files: [String]
 
-    func run() async throws { try await changeTags(of: files, globals, add: [], remove: [tag]) }
+    func run() async throws { try await changeTags(of: files, in: library.name, globals, add: [], remove: [tag]) }
 }
 
 /// `kith tags delete`.
@@ -89,22 +94,23 @@ struct TagsDeleteCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Argument(help: "The tag, with those above it: work/clients.") var tag: String
 
     func run() async throws {
         try await withClient(globals) { client in
-            _ = try await client.call(Tags.Delete.self, .init(name: tag))
+            _ = try await client.call(Tags.Delete.self, .init(name: tag, library: library.name))
         }
     }
 }
 
 private func changeTags(
-    of files: [String], _ globals: GlobalOptions, add: [String], remove: [String]
+    of files: [String], in library: String?, _ globals: GlobalOptions, add: [String], remove: [String]
 ) async throws {
     guard !files.isEmpty else { throw ValidationError("Which files?") }
     let paths = try files.map { Files.Path(bytes: try wholePath($0)) }
     try await withClient(globals) { client in
-        _ = try await client.call(Tags.Change.self, .init(paths: paths, add: add, remove: remove))
+        _ = try await client.call(Tags.Change.self, .init(paths: paths, add: add, remove: remove, library: library))
     }
 }
 

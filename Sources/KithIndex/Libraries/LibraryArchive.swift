@@ -281,12 +281,16 @@ package enum LibraryArchive {
 }
 
 extension LibraryArchive {
-    /// Checks the index of a library in a folder that others may have changed, before it is opened.
+    /// Checks the index of a library in a folder that others may have changed, before it is opened; without one there is
+    /// nothing to check.
     ///
     /// - Parameter isWhole: Whether its pages and all names in it are checked, too, which takes time with its size.
     /// - Throws: `.corrupt` when it is none of ours.
     package static func checkIndex(in folder: String, isWhole: Bool = false) throws(KithError) {
         let path = folder + "/" + indexName
+        var info = stat()
+        // A link that leads nowhere is something, too.
+        if unsafe lstat(path, &info) != 0, errno == ENOENT { return }
         if isWhole { _ = try IndexCheck.checkAll(path) } else { try IndexCheck.checkSchema(path) }
     }
 }
