@@ -10,12 +10,12 @@ extension LibraryService {
     /// The methods about libraries as a whole, and those by which another device looks into one.
     var librariesHandlers: [Handler] {
         [
-            .call(Libraries.List.self) { input, context in try await self.list(input, context) }.limited(to: 4),
+            .call(Libraries.List.self) { input, context in try await self.list(input, context) }.limited(to: 2),
             .call(Libraries.Info.self) { input, context in
                 let isOwner = context.caller == .owner
                 let library = try await self.collection.library(input.library, isOwner: isOwner)
                 return await self.summary(library, counted: true, isOwner: isOwner)
-            }.limited(to: 4),
+            }.limited(to: 2),
             .call(Libraries.Create.self) { input, _ in
                 let path = try input.path.map { try Self.folder($0) }
                 return await self.summary(try await self.collection.create(name: input.name, at: path))

@@ -132,6 +132,18 @@ import Testing
         await #expect(throws: KithError(.notFound, "")) { _ = try await tree.index.folder([], in: 99) }
     }
 
+    @Test func `the folder of a library in a location is not looked into`() async throws {
+        let (tree, location) = try await tree()
+        for name in ["library.json", "index.sqlite", "lock"] { try tree.write("docs/\(name)") }
+        _ = try await tree.index.scan(location.id)
+        let page = try await tree.index.folder(Array("docs".utf8), in: location.id)
+        #expect(page.entries.isEmpty)
+        // With one of them missing it is a folder like any other.
+        try tree.remove("docs/lock")
+        _ = try await tree.index.scan(location.id)
+        #expect(try await tree.index.folder(Array("docs".utf8), in: location.id).entries.count == 4)
+    }
+
     @Test func `what is in it is counted`() async throws {
         let (tree, location) = try await tree()
         try tree.write("a.jpg", String(repeating: "x", count: 1_000))

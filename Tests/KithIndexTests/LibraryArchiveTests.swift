@@ -331,6 +331,27 @@ import Testing
         }
     }
 
+    @Test func `an archive with bytes changed is refused, or reads the same`() async throws {
+        let place = try await Place()
+        try await place.export()
+        let archive = [UInt8](try Data(contentsOf: URL(fileURLWithPath: place.archive)))
+        var random = SeededRandom.fromEnvironment()
+        for round in 0..<200 {
+            var bytes = archive
+            // Half of them in the beginning, where the sizes and names are.
+            let range = round % 2 == 0 ? 2_048 : bytes.count
+            for _ in 0...(round % 4) {
+                bytes[Int(random.next() % UInt64(range))] = UInt8(truncatingIfNeeded: random.next())
+            }
+            try Data(bytes).write(to: URL(fileURLWithPath: place.archive))
+            do {
+                #expect(try place.imported().0.description == place.description)
+            } catch let error as KithError {
+                #expect(error.code == .corrupt, "\(error)")
+            }
+        }
+    }
+
     @Test func `an import would not fill the disk`() async throws {
         let place = try await Place()
         try await place.export()

@@ -50,6 +50,7 @@ import Testing
         try again.setClosed(first.id, true)
         // One that is closed is not made anew.
         #expect(throws: KithError(.closed, "")) { _ = try again.defaultLibrary() }
+        try again.setClosed(first.id, false)
         try again.delete(first.id)
         #expect(try again.libraries().isEmpty && place.remains().isEmpty)
     }

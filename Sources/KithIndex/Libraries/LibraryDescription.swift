@@ -42,6 +42,12 @@ package struct LibraryDescription: Hashable, Sendable {
         return name
     }
 
+    /// Tells whether a folder with these names is that of a library.
+    static func isFolder(with entries: [ListedEntry]) -> Bool {
+        let names = ["library.json", "index.sqlite", "lock"].map { Array($0.utf8) }
+        return names.allSatisfy { name in entries.contains { $0.name == name && $0.attributes.kind == .file } }
+    }
+
     // MARK: - The file
 
     /// Reads the one of a folder.

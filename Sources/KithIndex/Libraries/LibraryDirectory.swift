@@ -238,9 +238,11 @@ package struct LibraryDirectory {
         try checkRegistry()
         let description = LibraryDescription(
             id: UUID(), name: try freeName(name), created: now())
-        guard try libraries().count < Self.limit else {
+        let known = try libraries()
+        guard known.count < Self.limit else {
             throw KithError(.exhausted, "A device has at most \(Self.limit) libraries. Delete or close one for good.")
         }
+        let before = known.first(where: \.isDefault)?.id
         if let path {
             try checkElsewhere(path)
             try attempt("make \(path)") { () throws(SystemFailure) in
@@ -268,8 +270,15 @@ package struct LibraryDirectory {
                 try DurableFile.move(fresh, to: folder + "/" + description.idText)
             }
         }
+        try keepDefault(before, or: description.id)
         step("create.end")
         return try library(description.id)
+    }
+
+    /// Notes which is the default, so that another one never becomes it by being made in the same second.
+    private mutating func keepDefault(_ before: UUID?, or fresh: UUID) throws(KithError) {
+        guard registry.default == nil else { return }
+        try change { registry in registry.default = before ?? fresh }
     }
 
     /// The library that is meant where none is named; made when there is none at all.
@@ -430,6 +439,8 @@ package struct LibraryDirectory {
             registry.unconfirmed.removeAll { $0 == description.id }
             registry.unconfirmed.append(description.id)
         }
+        // One from elsewhere becomes it only where there is no other.
+        try keepDefault(known.first(where: \.isDefault)?.id, or: description.id)
         let (place, old) = (folder + "/" + description.idText, folder + "/.old-" + description.idText)
         try attempt("import \(description.name)") { () throws(SystemFailure) in
             if isReplacing {

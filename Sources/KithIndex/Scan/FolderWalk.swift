@@ -50,6 +50,8 @@ struct FolderWalk: Sendable {
             listing.attributes = try folder.attributes()
             willList(folder, item.path)
             listing.entries = try folder.list()
+            // What is in a library's own folder changes with each change that is written down there.
+            if LibraryDescription.isFolder(with: listing.entries) { listing.entries = [] }
         } catch {
             listing.problem = error.description
             return listing
