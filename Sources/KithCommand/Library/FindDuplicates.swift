@@ -144,6 +144,6 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
         printLine(
             "\(grouped(totals.groups)) group\(totals.groups == 1 ? "" : "s"), \(grouped(totals.files)) file\(totals.files == 1 ? "" : "s") more than needed: \(Wording.size(totals.waste)) could be saved."
         )
-        if !input.isCompared == true { note("--verify compares them byte by byte: do so before you delete any.") }
+        if input.isCompared != true { note("--verify compares them byte by byte: do so before you delete any.") }
     }
 }

@@ -81,7 +81,9 @@ struct SearchCopy {
 
     /// Tells whether the others can be copied all the same.
     private static func isAboutOne(_ error: KithError) -> Bool {
-        ![.cancelled, .unreachable, .closed, .exhausted, .timedOut, .unpaired].contains(error.code)
+        // Without the grant there is nothing to be had.
+        if error.code == .denied, error.message.contains("library:read") { return false }
+        return ![.cancelled, .unreachable, .closed, .exhausted, .timedOut, .unpaired].contains(error.code)
     }
 
     private mutating func failed(_ error: KithError) {
