@@ -10,10 +10,19 @@ let floors: [[Target]] = [
         // One header: all that programs in other languages see.
         .target(name: "CKith"),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+        // For kith-extract alone. One that is not installed leaves out what it is for, and fails no build.
+        .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg-dev"])]),
+        .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
+        .systemLibrary(name: "CWebP", pkgConfig: "libwebp", providers: [.apt(["libwebp-dev"])]),
+        .systemLibrary(name: "CTIFF", pkgConfig: "libtiff-4", providers: [.apt(["libtiff-dev"])]),
+        .systemLibrary(name: "CHEIF", pkgConfig: "libheif", providers: [.apt(["libheif-dev"])]),
+        .systemLibrary(name: "CPoppler", pkgConfig: "poppler-cpp", providers: [.apt(["libpoppler-cpp-dev"])]),
     ],
     [
         .target(name: "KithIO", dependencies: ["CKithSystem"]),
         .target(name: "KithWire"),
+        .target(
+            name: "CKithMedia", dependencies: ["CJPEG", "CPNG", "CWebP", "CTIFF", "CHEIF", "CPoppler"]),
     ],
     // 1 Terms
     [
@@ -42,6 +51,7 @@ let floors: [[Target]] = [
             dependencies: ["KithWire", "KithIdentity", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithAPI", dependencies: ["KithIO", "KithWire", "KithIdentity", "KithRPC"]),
         .target(name: "KithTerminal", dependencies: ["KithWire", "KithRPC"]),
+        .target(name: "KithContent", dependencies: ["KithWire"]),
         .target(name: "KithCatalog", dependencies: ["KithWire", "KithCommandLine"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
         .target(
@@ -56,6 +66,14 @@ let floors: [[Target]] = [
     ],
     // 3 Drivers
     [
+        .target(name: "KithExtractor", dependencies: ["KithIO", "KithWire", "KithContent", "CKithSystem"]),
+        // A program of its own: nothing else links what takes hostile files apart.
+        .executableTarget(
+            name: "KithExtract",
+            dependencies: [
+                "KithWire", "KithContent", "CKithSystem",
+                .target(name: "CKithMedia", condition: .when(platforms: [.linux], traits: ["Media"])),
+            ]),
         .target(name: "KithMLSVectors", dependencies: ["KithWire", "KithMLS"]),
         .target(name: "KithMLSCrypto", dependencies: ["KithMLS"]),
         .target(
@@ -93,7 +111,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithIndex",
             dependencies: [
-                "KithIO", "KithWire", "KithCatalog", "CKithSystem",
+                "KithIO", "KithWire", "KithCatalog", "KithContent", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -145,10 +163,12 @@ let floors: [[Target]] = [
             name: "KithLibrary",
             dependencies: [
                 "KithIO", "KithWire", "KithIdentity", "KithCatalog", "KithAPI", "KithIndex", "KithJobs", "KithNode",
-                "CKithSystem",
+                "KithContent", "KithExtractor", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        .target(name: "KithBrowser", dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal"]),
+        .target(
+            name: "KithBrowser",
+            dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal", "KithContent"]),
         // Of its own, so that who embeds a device without it builds neither metrics nor tracing.
         .target(
             name: "KithTelemetry",
@@ -255,6 +275,8 @@ let tests: [Target] = [
         exclude: ["Golden"]),
     test("KithTerminal", "KithTesting"),
     test("KithCatalog", "KithTesting"),
+    // The confined programs are Linux's.
+    test("KithExtractor", "KithTesting", "KithContent", "KithIO", "CKithSystem", "KithExtract"),
     .testTarget(
         name: "KithMLSTests", dependencies: ["KithMLS", "KithWire", "KithMLSVectors"], exclude: ["Golden"]),
     .testTarget(name: "KithMLSCryptoTests", dependencies: ["KithMLSCrypto"]),
@@ -270,7 +292,7 @@ let tests: [Target] = [
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test(
-        "KithIndex", "KithTesting", "KithCatalog", "CKithSystem", logging,
+        "KithIndex", "KithTesting", "KithCatalog", "KithContent", "CKithSystem", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
     test("KithJobs", "KithIO", "KithTesting", logging),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
@@ -320,6 +342,7 @@ let linkTools: [Target] = [
         ],
         path: "Tools/DirectoryLoad"),
     .executableTarget(name: "kith-link", path: "Tools/Link"),
+    .executableTarget(name: "kith-confined", dependencies: ["CKithSystem"], path: "Tools/Confined"),
     .executableTarget(
         name: "kith-lab", dependencies: [.product(name: "ArgumentParser", package: "swift-argument-parser")],
         path: "Tools/Lab"),
@@ -426,10 +449,15 @@ let package = Package(
             name: "kith-c", type: Context.environment["KITH_STATIC"] == "1" ? .static : .dynamic,
             targets: ["KithC"]),
         .executable(name: "kith", targets: ["KithCommand"]),
+        // Beside kith, which starts it to read what is in files.
+        .executable(name: "kith-extract", targets: ["KithExtract"]),
     ],
     traits: [
         .trait(name: "Zstd", description: "On Linux, copies compress what they send, with the system's libzstd."),
-        .default(enabledTraits: ["Zstd"]),
+        .trait(
+            name: "Media",
+            description: "On Linux, kith-extract reads images and PDF, with those of the system's libraries that are installed."),
+        .default(enabledTraits: ["Zstd", "Media"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -447,5 +475,6 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
     targets: house + tests + linkTools + linkTests + fuzzers,
-    swiftLanguageModes: [.v6]
+    swiftLanguageModes: [.v6],
+    cxxLanguageStandard: .cxx17
 )

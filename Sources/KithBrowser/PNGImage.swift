@@ -1,3 +1,5 @@
+import KithContent
+
 /// Decodes PNG (ISO/IEC 15948): every colour type and depth, interlaced or not, onto a dark background.
 ///
 /// The checksums of the chunks are not checked; that of the pixels is (zlib's own).

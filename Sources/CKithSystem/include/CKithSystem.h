@@ -14,6 +14,7 @@
 #include "KithMemory.h"
 #include "KithSockets.h"
 #include "KithReactor.h"
+#include "KithSandbox.h"
 #include "KithSecretService.h"
 
 #endif

@@ -1,9 +1,9 @@
-/// Unpacks what DEFLATE packed (RFC 1951), inside a zlib wrapper (RFC 1950).
+/// Unpacks what DEFLATE packed (RFC 1951), alone or inside a zlib wrapper (RFC 1950).
 ///
-/// Written in Swift because what is unpacked here comes from other devices: a mistake ends the decoding, not the process.
-struct Inflate {
+/// Written in Swift because what is unpacked here comes from unknown people: a mistake ends the decoding, not the process.
+package enum Inflate {
     /// A defect of packed bytes.
-    enum Failure: Error {
+    package enum Failure: Error {
         case truncated
         case damaged
         /// More comes out than may.
@@ -99,7 +99,7 @@ struct Inflate {
     private static let orderOfLengths = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]
 
     /// Unpacks a zlib stream into at most `limit` bytes, and compares its checksum.
-    static func zlib(_ bytes: [UInt8], limit: Int) throws(Failure) -> [UInt8] {
+    package static func zlib(_ bytes: [UInt8], limit: Int) throws(Failure) -> [UInt8] {
         guard bytes.count >= 6 else { throw .truncated }
         // Method 8, a window of at most 32 KiB, no dictionary.
         guard bytes[0] & 0x0F == 8, bytes[0] >> 4 <= 7, bytes[1] & 0x20 == 0,
@@ -107,6 +107,23 @@ struct Inflate {
         else { throw .damaged }
         var bits = Bits(bytes[2...])
         var output: [UInt8] = []
+        try blocks(&bits, &output, limit)
+        let end = bits.index
+        guard bytes.count >= end + 4 else { throw .truncated }
+        let sum = bytes[end..<end + 4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+        guard sum == adler32(output) else { throw .damaged }
+        return output
+    }
+
+    /// Unpacks the beginning of a stream without a wrapper: at most `limit` bytes, and what comes before a defect.
+    package static func prefix(_ bytes: [UInt8], limit: Int) -> [UInt8] {
+        var (bits, output) = (Bits(bytes[...]), [UInt8]())
+        // What was unpacked until then is as good as it was.
+        do { try blocks(&bits, &output, limit) } catch {}
+        return output
+    }
+
+    private static func blocks(_ bits: inout Bits, _ output: inout [UInt8], _ limit: Int) throws(Failure) {
         var isLast = false
         while !isLast {
             isLast = try bits.take(1) == 1
@@ -123,11 +140,6 @@ struct Inflate {
             default: throw .damaged
             }
         }
-        let end = bits.index
-        guard bytes.count >= end + 4 else { throw .truncated }
-        let sum = bytes[end..<end + 4].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
-        guard sum == adler32(output) else { throw .damaged }
-        return output
     }
 
     private static func stored(_ bits: inout Bits, _ output: inout [UInt8], _ limit: Int) throws(Failure) {
