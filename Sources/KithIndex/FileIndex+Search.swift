@@ -49,6 +49,7 @@ private struct Search: Sendable {
     private let skip: Int
     private let limit: Int
     private let needs: Needs
+    private let content: ContentNeeds
     /// What every name has to meet: tried before anything else is made of a row.
     private let names: [NameMatch]
 
@@ -79,15 +80,25 @@ private struct Search: Sendable {
     init(_ query: SearchQuery, device: String, skip: Int, limit: Int) {
         (self.query, self.device, self.skip, self.limit) = (query, device, skip, limit)
         needs = Needs(query.condition)
+        content = ContentNeeds(query.condition)
         names = query.condition.requiredNames
     }
 
     func run(_ database: Database) throws -> FoundPage {
+        var page = try page(database)
+        guard !content.shown.isEmpty else { return page }
+        for index in page.entries.indices {
+            page.entries[index].snippet = try Snippet(of: page.entries[index].id, content.shown, database)
+        }
+        return page
+    }
+
+    private func page(_ database: Database) throws -> FoundPage {
         let words = query.condition.words
         let key = query.sort.first
         let isRanked = key.map { $0.field == .relevance } ?? !words.isEmpty
         let (sql, arguments) = statement(isRanked: isRanked)
-        let context = try Context(database)
+        let context = try Context(content, database)
         let rows = try Row.fetchCursor(
             try database.cachedStatement(sql: sql), arguments: StatementArguments(arguments))
         return isRanked ? try ranked(rows, context, words) : try ordered(rows, context)
@@ -182,9 +193,11 @@ private struct Search: Sendable {
         var locations: [Int64: (name: String, isOffline: Bool)] = [:]
         let tags: TagTree
         let database: Database
+        let content: ContentKnowledge
 
-        init(_ database: Database) throws {
+        init(_ needs: ContentNeeds, _ database: Database) throws {
             self.database = database
+            content = try ContentKnowledge(needs, database)
             for row in try Row.fetchAll(database, sql: "SELECT id, name, problem IS NOT NULL FROM location") {
                 locations[row[0]] = (row[1], row[2])
             }
@@ -220,11 +233,12 @@ private struct Search: Sendable {
         if row[10] { found.insert(.empty) }
         if row[12] { found.insert(.duplicate) }
         if location?.isOffline == true { found.insert(.offline) }
-        let subject = Subject(
+        var subject = Subject(
             name: name, path: needs.path ? NameFolding.display(entry.path) : "", kind: kind,
             category: entry.category, size: kind == .file ? entry.size : nil,
             dates: [.modified: Self.seconds(entry.modified), .added: entry.added], tags: entry.tags,
             location: location?.name, device: device, flags: found)
+        try context.content.complete(&subject, id)
         return query.matches(subject) ? entry : nil
     }
 
@@ -319,8 +333,7 @@ extension Condition {
             case .flag(.favorite): return "is:favorite"
             case .rating: return "rating:"
             case .note: return "note:"
-            case .content: return "content:"
-            case .name, .path, .inFolder, .category, .entry, .fileExtension, .size, .date, .tag, .untagged, .location,
+            case .content, .measure, .camera, .has, .name, .path, .inFolder, .category, .entry, .fileExtension, .size, .date, .tag, .untagged, .location,
                 .device, .flag:
                 return nil
             }

@@ -3,6 +3,7 @@ import KithCommandLine
 /// The names of filters, as they stand before the colon.
 enum Field: String, CaseIterable {
     case name, path, `in`, kind, ext, size, modified, created, added, tag, location, device, `is`, rating, note, content
+    case width, height, taken, duration, camera, has
     case regex, sort
 
     init?(_ name: String) {
@@ -144,6 +145,12 @@ struct FilterValues {
         case .rating: return .term(.rating(try rating(text)))
         case .note: return .term(.note(NameFolding.folded(text.text)))
         case .content: return .term(.content(NameFolding.folded(text.text)))
+        case .width: return .term(.measure(.width, try pixels(text)))
+        case .height: return .term(.measure(.height, try pixels(text)))
+        case .duration: return .term(.measure(.duration, try duration(text)))
+        case .taken: return .term(.date(.taken, try time(text)))
+        case .camera: return .term(.camera(NameFolding.folded(text.text)))
+        case .has: return .term(.has(try feature(text)))
         case .regex:
             do throws(RegularExpression.Fault) {
                 return .term(.name(.regex(try RegularExpression(text.text))))
@@ -242,6 +249,13 @@ struct FilterValues {
         throw error(Self.unknown(word, "property", among: words, all: words.joined(separator: ", ")), text)
     }
 
+    private func feature(_ text: FilterText) throws(QueryError) -> ContentFeature {
+        let word = NameFolding.folded(text.text)
+        if let feature = ContentFeature(rawValue: word) { return feature }
+        let words = ContentFeature.allCases.map(\.rawValue)
+        throw error(Self.unknown(word, "feature", among: words, all: words.joined(separator: ", ")), text)
+    }
+
     /// The keys of an order.
     func sort(_ text: FilterText) throws(QueryError) -> [SortKey] {
         var keys: [SortKey] = []
@@ -316,6 +330,57 @@ struct FilterValues {
         let (low, high) = (bounds.from ?? 0, bounds.through ?? 5)
         guard low <= high, low <= 5, high >= 0 else { throw error("A rating is a number from 0 to 5.", text) }
         return low...high
+    }
+
+    private func pixels(_ text: FilterText) throws(QueryError) -> SizeRange {
+        let bounds: Bounds<UInt64> = try bounds(text, what: "number of pixels") { (part, range) throws(QueryError) in
+            let digits = part.hasSuffix("px") ? String(part.dropLast(2)) : part
+            guard (1...9).contains(digits.utf8.count), digits.utf8.allSatisfy(Self.isDigit), let number = UInt64(digits)
+            else { throw error("This is a number of pixels, such as 4000.", text, part: range) }
+            return number...number
+        }
+        return SizeRange(from: bounds.from, through: bounds.through)
+    }
+
+    /// Reads `90s`, `10m`, `1h30m` and `1:30:00`: in milliseconds; what is not said more exactly is a whole second.
+    private func duration(_ text: FilterText) throws(QueryError) -> SizeRange {
+        let bounds: Bounds<UInt64> = try bounds(text, what: "duration") { (part, range) throws(QueryError) in
+            guard let seconds = Self.seconds(part) else {
+                throw error("A duration is such as 90s, 10m, 1h30m or 1:30:00.", text, part: range)
+            }
+            return (seconds * 1_000)...(seconds * 1_000 + 999)
+        }
+        return SizeRange(from: bounds.from, through: bounds.through)
+    }
+
+    private static func seconds(_ text: String) -> UInt64? {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        if parts.count > 1 {
+            guard parts.count <= 3 else { return nil }
+            var sum: UInt64 = 0
+            for (index, part) in parts.enumerated() {
+                guard (1...6).contains(part.utf8.count), part.utf8.allSatisfy(isDigit), let number = UInt64(part),
+                    index == 0 || number < 60
+                else { return nil }
+                sum = sum * 60 + number
+            }
+            return sum
+        }
+        var (rest, sum) = (Substring(NameFolding.folded(text)), UInt64(0))
+        guard !rest.isEmpty else { return nil }
+        let units: [(String, UInt64)] = [("d", 86_400), ("h", 3_600), ("min", 60), ("m", 60), ("s", 1), ("", 1)]
+        while !rest.isEmpty {
+            let digits = rest.prefix { $0.isASCII && $0.isNumber }
+            rest = rest.dropFirst(digits.count)
+            guard (1...7).contains(digits.utf8.count), let number = UInt64(digits),
+                let (name, unit) = units.first(where: { rest.hasPrefix($0.0) })
+            else { return nil }
+            // Without a unit, only at the end: those are seconds.
+            guard !name.isEmpty || rest.isEmpty else { return nil }
+            rest = rest.dropFirst(name.count)
+            sum += number * unit
+        }
+        return sum
     }
 
     private func size(_ text: FilterText) throws(QueryError) -> SizeRange {

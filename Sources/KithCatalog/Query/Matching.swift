@@ -29,6 +29,14 @@ package struct Subject: Hashable, Sendable {
     package var note: String?
     /// The text inside the file; `nil` when it is unknown.
     package var content: String?
+    /// The phrases that an index of words has found in the text inside the file.
+    package var phrases: Set<String> = []
+    /// What the file measures.
+    package var measures: [ContentMeasure: UInt64] = [:]
+    /// The maker and the model of the camera; `nil` when they are unknown.
+    package var camera: String?
+    /// What its content has.
+    package var features: Set<ContentFeature> = []
 
     /// Makes a subject.
     package init(
@@ -91,7 +99,11 @@ extension Term {
         case .flag(let flag): subject.flags.contains(flag)
         case .rating(let range): range.contains(subject.rating)
         case .note(let text): subject.note.map { FoldedMatching.contains(text, in: $0) } ?? false
-        case .content(let text): subject.content.map { WordMatching.contains(text, in: $0) } ?? false
+        case .content(let text):
+            subject.phrases.contains(text) || subject.content.map { WordMatching.contains(text, in: $0) } ?? false
+        case .measure(let measure, let range): subject.measures[measure].map(range.contains) ?? false
+        case .camera(let text): subject.camera.map { FoldedMatching.contains(text, in: $0) } ?? false
+        case .has(let feature): subject.features.contains(feature)
         }
     }
 

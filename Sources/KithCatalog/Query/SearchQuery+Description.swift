@@ -60,6 +60,12 @@ extension Term: CustomStringConvertible {
         case .rating(let range): "rating:" + Self.range(range.lowerBound, range.upperBound)
         case .note(let text): "note:" + Self.quoted(text)
         case .content(let text): "content:" + Self.quoted(text)
+        case .measure(.duration, let range):
+            // Read back, a second takes in all of its thousandths.
+            "duration:" + Self.range(range.from.map { "\($0 / 1_000)s" }, range.through.map { "\($0 / 1_000)s" })
+        case .measure(let measure, let range): "\(measure.rawValue):" + Self.range(range.from, range.through)
+        case .camera(let text): "camera:" + Self.quoted(text)
+        case .has(let feature): "has:" + feature.rawValue
         }
     }
 

@@ -31,6 +31,9 @@ extension SearchQuery {
           location:photos     the name of a location; device:laptop of a device
           note:"call back"    a text in the note
           content:"net gain"  words in the text of the file, one after the other
+          width:>4000         pixels, also height:; duration:>10m 1h30m 90s 1:30:00
+          taken:2024-05       when a picture or a film was taken, as modified:
+          camera:sony         a text in the camera's name; has:gps, has:text
           sort:-modified,name relevance name path size kind ext modified created
                               added rating; - puts the largest first
 

@@ -94,6 +94,12 @@ package enum Term: Hashable, Sendable {
     case note(String)
     /// The text inside the file has these words one after the other, as whole words.
     case content(String)
+    /// A measure of an image, a film or sound; a file without it does not meet the condition.
+    case measure(ContentMeasure, SizeRange)
+    /// The maker and the model of the camera contain a text.
+    case camera(String)
+    /// The content of the file has something.
+    case has(ContentFeature)
 }
 
 /// A condition on a name.
@@ -190,6 +196,26 @@ package enum DateField: String, Hashable, Sendable, Codable, CaseIterable {
     case created
     /// When the library first saw it.
     case added
+    /// When a picture or a film was taken.
+    case taken
+}
+
+/// A measure of what is in a file.
+package enum ContentMeasure: String, Hashable, Sendable, Codable, CaseIterable {
+    /// Pixels across, as it is shown.
+    case width
+    /// Pixels down, as it is shown.
+    case height
+    /// Milliseconds.
+    case duration
+}
+
+/// What the content of a file may have.
+package enum ContentFeature: String, Hashable, Sendable, Codable, CaseIterable {
+    /// The place where it was taken.
+    case gps
+    /// Text that is searched.
+    case text
 }
 
 /// A range of sizes in bytes; a bound that is `nil` is none.

@@ -92,6 +92,42 @@ enum IndexSchema {
                     CREATE INDEX identity_sample ON identity (sample) WHERE sample IS NOT NULL;
                     """)
         }
+        migrator.registerMigration("extraction") { database in
+            // What was read out of a file when it had these attributes. Its text is kept in the index of words itself, for
+            // passages; it goes with the row that says it is there.
+            try database.execute(
+                sql: """
+                    CREATE TABLE extraction (
+                        entry INTEGER PRIMARY KEY REFERENCES entry (id) ON DELETE CASCADE,
+                        version INTEGER NOT NULL,
+                        inode INTEGER NOT NULL,
+                        size INTEGER NOT NULL,
+                        modified INTEGER NOT NULL,
+                        changed INTEGER NOT NULL,
+                        read INTEGER NOT NULL,
+                        text INTEGER NOT NULL,
+                        problem TEXT
+                    ) STRICT;
+                    CREATE INDEX extraction_text ON extraction (text) WHERE text > 0;
+                    CREATE TABLE media (
+                        entry INTEGER PRIMARY KEY REFERENCES entry (id) ON DELETE CASCADE,
+                        width INTEGER,
+                        height INTEGER,
+                        duration INTEGER,
+                        taken INTEGER,
+                        camera TEXT,
+                        has_place INTEGER NOT NULL,
+                        properties BLOB NOT NULL
+                    ) STRICT;
+                    CREATE INDEX media_taken ON media (taken) WHERE taken IS NOT NULL;
+                    CREATE VIRTUAL TABLE text_index USING fts5 (
+                        text, tokenize = "unicode61 remove_diacritics 2"
+                    );
+                    CREATE TRIGGER extraction_gone AFTER DELETE ON extraction WHEN old.text > 0 BEGIN
+                        DELETE FROM text_index WHERE rowid = old.entry;
+                    END;
+                    """)
+        }
         return migrator
     }
 

@@ -21,6 +21,8 @@ package struct FoundEntry: Hashable, Sendable, Identifiable {
     package var isHidden: Bool
     /// The paths of its tags.
     package var tags: [[String]]
+    /// What was found in its text; `nil` when its text was not asked for.
+    package var snippet: Snippet?
 
     /// The whole path.
     package var path: [UInt8] { folder.appending(name: name) }

@@ -72,8 +72,27 @@ struct Narrowing {
         case .date(.added, let range): self.init("entry.added", from: range.from, through: range.until)
         case .tag: self.init("entry.id IN (SELECT entry FROM tag_use)")
         case .flag(.hidden): self.init("entry.flags & 1")
-        case .path, .date, .untagged, .location, .device, .flag, .rating, .note, .content: return nil
+        case .content(let phrase):
+            self.init(
+                "entry.id IN (SELECT rowid FROM text_index WHERE text_index MATCH ?)", [PhrasePattern.pattern(phrase)])
+        case .date(.taken, let range):
+            self = Self.media(Narrowing("taken", from: range.from, through: range.until))
+        case .measure(let measure, let range):
+            self = Self.media(
+                Narrowing(
+                    measure.rawValue, from: range.from.map(Int64.init(clamping:)),
+                    through: range.through.map(Int64.init(clamping:))))
+        case .camera: self = Self.media(Narrowing("camera IS NOT NULL"))
+        case .has(.gps): self = Self.media(Narrowing("has_place"))
+        case .has(.text): self.init("entry.id IN (SELECT entry FROM extraction WHERE text > 0)")
+        case .path, .date, .untagged, .location, .device, .flag, .rating, .note: return nil
         }
+    }
+
+    /// What is known of the content of a file.
+    private static func media(_ condition: Narrowing?) -> Narrowing {
+        Narrowing(
+            "entry.id IN (SELECT entry FROM media WHERE \(condition?.sql ?? "TRUE"))", condition?.arguments ?? [])
     }
 
     private static func names(_ pattern: String) -> Narrowing {
