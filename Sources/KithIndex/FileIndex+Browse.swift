@@ -19,9 +19,9 @@ package final class IndexedFile: Sendable {
 
     init(_ entry: FoundEntry, _ file: OpenFile) { (self.entry, self.file) = (entry, file) }
 
-    /// Up to `limit` bytes at a place, at most 1 MiB; `nil` at the end. Blocks while the disk works.
+    /// Up to `limit` bytes at a place, at most 1 MiB; `nil` at the end.
     ///
-    /// What has grown since it was indexed is not read.
+    /// Blocks while the disk works. What has grown since it was indexed is not read.
     package func bytes(at offset: UInt64, limit: Int) throws(KithError) -> [UInt8]? {
         guard offset < entry.size else { return nil }
         let wanted = Int(min(UInt64(min(max(limit, 0), 1 << 20)), entry.size - offset))
@@ -51,8 +51,10 @@ extension FileIndex {
     ///
     /// - Parameters:
     ///   - path: The folder's path within the location; empty: the location itself.
+    ///   - id: The number of the location.
     ///   - name: The name after which the page begins; `nil`: at the first.
     ///   - limit: The most entries, 1…1,000; more count as that.
+    /// - Returns: what is in it.
     /// - Throws: `.notFound` when there is no such location or folder in the index.
     package func folder(
         _ path: [UInt8], in id: Int64, after name: [UInt8]? = nil, limit: Int = 1_000
@@ -124,7 +126,10 @@ extension FileIndex {
     /// Every step from the location down is one name in a folder held open, through no link. What is found there must be
     /// the same file on the same file system, with the same size and time. Blocks while the disk works.
     ///
-    /// - Parameter isProtected: Asked about each folder and about the file, once it is open.
+    /// - Parameters:
+    ///   - id: The number of the file in the index.
+    ///   - isProtected: Asked about each folder and about the file, once it is open.
+    /// - Returns: the file.
     /// - Throws: `.notFound`, `.unreachable` when the location is not there, `.invalid` for what is no file, `.conflict`
     ///   for one that is not as it was, `.denied`.
     package func open(

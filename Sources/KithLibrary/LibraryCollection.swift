@@ -105,7 +105,11 @@ actor LibraryCollection {
 
     /// The one that a word means; without one the default one, made when there is none.
     ///
-    /// - Parameter isOwner: False for another device, for which one that is unconfirmed is not there.
+    /// - Parameters:
+    ///   - word: Its name or its id.
+    ///   - isOwner: False for another device, for which one that is unconfirmed is not there.
+    /// - Returns: the library, which need not be open.
+    /// - Throws: `.notFound`, `.conflict` for a name that several have.
     func library(_ word: String?, isOwner: Bool) throws(KithError) -> KnownLibrary {
         let library =
             if let word { try opened().library(named: word) } else {

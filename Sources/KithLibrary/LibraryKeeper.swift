@@ -46,8 +46,10 @@ actor LibraryKeeper {
     /// Makes the keeper of a library that is there.
     ///
     /// - Parameters:
+    ///   - library: The library.
     ///   - data: The device's data directory, which is in no location.
     ///   - keepsUp: Whether its locations are scanned and watched; else only on request.
+    ///   - logger: Told what a person is not.
     ///   - changed: Called with the id of the library when its index is not as it was, as long as it is kept up.
     init(
         _ library: KnownLibrary, data: String, keepsUp: Bool, logger: Logger,

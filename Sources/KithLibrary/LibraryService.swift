@@ -82,7 +82,10 @@ public final class LibraryService: Service {
 
     /// The library that a call is about; without a name, the default one.
     ///
-    /// - Parameter context: The call; without it, as of another device, which sees no library that is unconfirmed.
+    /// - Parameters:
+    ///   - library: Its name or its id.
+    ///   - context: The call; without it, as of another device, which sees no library that is unconfirmed.
+    /// - Returns: its keeper.
     /// - Throws: `.notFound` when there is no such library, `.closed`, `.unreachable` when its disk is away, what is wrong
     ///   with it.
     func keeper(_ library: String?, for context: CallContext? = nil) async throws(KithError) -> LibraryKeeper {

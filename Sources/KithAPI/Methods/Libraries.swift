@@ -58,7 +58,7 @@ extension Library {
     public struct Statistics: Codable, Hashable, Sendable {
         /// Those of one kind of file.
         public struct Category: Codable, Hashable, Sendable {
-            /// The kind, by the names of the files: `image`, `document`, …
+            /// The kind, by the names of the files: `image`, `document` and so on.
             public var name: String
             /// The number of files.
             public var files: UInt64
@@ -276,7 +276,9 @@ public enum Libraries {
             "Makes a library the one that is meant where none is named.")
     }
 
-    /// Deletes a library with all that it knows: tags, notes, locations. The files in its locations stay as they are.
+    /// Deletes a library with all that it knows: tags, notes, locations.
+    ///
+    /// The files in its locations stay as they are.
     public enum Delete: Method {
         /// The input.
         public struct Input: Codable, Hashable, Sendable {
@@ -357,7 +359,9 @@ public enum Libraries {
             "libraries.export", by: .owner, "Writes a library into one file.")
     }
 
-    /// Makes a library of a file that ``Export`` wrote. All of it is checked before anything is changed.
+    /// Makes a library of a file that ``Export`` wrote.
+    ///
+    /// All of it is checked before anything is changed.
     public enum Import: StreamMethod {
         /// The input.
         public struct Input: Codable, Hashable, Sendable {

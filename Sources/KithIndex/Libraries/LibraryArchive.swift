@@ -160,7 +160,9 @@ package enum LibraryArchive {
 
     // MARK: - Import
 
-    /// Unpacks an archive into an empty folder, and checks all of it. Blocks while the disk works.
+    /// Unpacks an archive into an empty folder, and checks all of it.
+    ///
+    /// Blocks while the disk works.
     ///
     /// - Throws: `.corrupt` for anything in it that is not as it should be, `.exhausted` when it would not fit.
     package static func read(
@@ -284,7 +286,9 @@ extension LibraryArchive {
     /// Checks the index of a library in a folder that others may have changed, before it is opened; without one there is
     /// nothing to check.
     ///
-    /// - Parameter isWhole: Whether its pages and all names in it are checked, too, which takes time with its size.
+    /// - Parameters:
+    ///   - folder: The library's folder.
+    ///   - isWhole: Whether its pages and all names in it are checked, too, which takes time with its size.
     /// - Throws: `.corrupt` when it is none of ours.
     package static func checkIndex(in folder: String, isWhole: Bool = false) throws(KithError) {
         let path = folder + "/" + indexName

@@ -407,9 +407,12 @@ package struct LibraryDirectory {
     /// Makes a library of what an import has put together, unconfirmed.
     ///
     /// - Parameters:
+    ///   - staging: The folder that ``makeStaging()`` made.
     ///   - description: What it was; it gets a new id when this device has one with that, unless it replaces it.
     ///   - name: What it is called from now on.
     ///   - replaces: Whether it takes the place of the one with the same id, which nothing has open any more.
+    /// - Returns: the library.
+    /// - Throws: `.conflict` for a name that another one has, `.unsupported` for one elsewhere, what the disk says.
     package mutating func adopt(
         _ staging: String, as description: LibraryDescription, name: String?, replaces: Bool
     ) throws(KithError) -> KnownLibrary {
