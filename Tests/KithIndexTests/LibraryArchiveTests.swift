@@ -274,7 +274,7 @@ import Testing
         "UPDATE entry SET name = x'2e2e' WHERE kind = 0 AND size = 9",
         "UPDATE entry SET name = x'610062' WHERE size = 9", "UPDATE entry SET name = x'' WHERE size = 9",
         "UPDATE entry SET size = -1", "UPDATE location SET rules = 'x'",
-        "INSERT INTO location SELECT 2, entry, CAST(path || '/docs' AS BLOB), name, rules, device, added, NULL, NULL FROM location",
+        "INSERT INTO location (id, entry, path, name, rules, device, added) SELECT 2, entry, CAST(path || '/docs' AS BLOB), name, rules, device, added FROM location",
     ])
     func `a database that is not as ours is refused`(sql: String) async throws {
         let place = try await Place()
