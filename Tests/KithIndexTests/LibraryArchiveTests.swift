@@ -107,6 +107,13 @@ import Testing
                     place.description, folder: place.library, to: path, overwrites: false, progress: { _ in })
             }
         }
+        // What is not a file is not replaced, whatever is asked for.
+        let pipe = place.folder.path + "/pipe"
+        #expect(mkfifo(pipe, 0o600) == 0)
+        await #expect(throws: KithError(.conflict, "")) {
+            try await LibraryArchive.write(
+                place.description, folder: place.library, to: pipe, overwrites: true, progress: { _ in })
+        }
         #expect(try place.remains.isEmpty)
     }
 

@@ -125,8 +125,17 @@ struct ArchiveTarget: ~Copyable {
         return status == 0 ? [UInt64(truncatingIfNeeded: info.st_dev), UInt64(info.st_ino)] : nil
     }
 
-    /// Whether there is something at its place.
-    var isThere: Bool { Self.identity(folder, name) != nil }
+    /// Refuses to replace what is at its place: a file unless it `overwrites`, anything else in any case.
+    borrowing func checkPlace(overwrites: Bool) throws(KithError) {
+        var info = stat()
+        guard unsafe fstatat(folder, name, &info, AT_SYMLINK_NOFOLLOW) == 0 else { return }
+        guard info.st_mode & S_IFMT == S_IFREG else {
+            throw KithError(.conflict, "\(name) is there already, and not a file. Choose another name.")
+        }
+        guard overwrites else {
+            throw KithError(.conflict, "\(name) is there already. Choose another name, or have it overwritten.")
+        }
+    }
 
     borrowing func append(_ bytes: [UInt8]) throws(SystemFailure) {
         try DurableFile.append(bytes, to: descriptor)

@@ -94,9 +94,7 @@ package enum LibraryArchive {
             else { throw KithError(.invalid, "Could not \(what): that is not the whole path of a file.") }
             let parent = DurableFile.parent(of: path)
             let target = try ArchiveTarget.make(in: parent, name: name)
-            if !overwrites, target.isThere {
-                throw KithError(.conflict, "\(path) is there already. Choose another name, or have it overwritten.")
-            }
+            try target.checkPlace(overwrites: overwrites)
             step("export.copy")
             try await IndexCopy.make(of: folder + "/index.sqlite", at: copy, progress: progress)
             step("export.pack")
