@@ -66,6 +66,11 @@ final class LineConnection: Sendable {
     /// One task at a time, which may wait on the socket's own executor: a packet that takes long to read is read elsewhere.
     func nextPacket() async throws -> RPCPacket? {
         guard let line = try await nextLine() else { return nil }
+        return await packet(line)
+    }
+
+    /// Reads a packet, elsewhere when that takes long.
+    func packet(_ line: [UInt8]) async -> RPCPacket {
         if line.count <= Self.longLine { return RPCPacket(parsing: line) }
         return await withTaskExecutorPreference(globalConcurrentExecutor) { RPCPacket(parsing: line) }
     }

@@ -91,6 +91,17 @@ struct RPCCall {
                 ? Int64(1) << 52 : min(seconds * 1000 + attoseconds / 1_000_000_000_000_000, 1 << 52))
     }
 
+    /// The JSON-RPC error of any failure; of a method the standard's codes name it in their data.
+    static func failure(_ error: any Error, of method: String) -> RPCError {
+        var failure = failure(error)
+        if failure.data == nil, (-32603 ... -32600).contains(failure.code) {
+            failure.data = JSONText(members: [
+                (name: "method", value: JSONText(scanned: JSONText.quoted(String(method.prefix(128)))))
+            ])
+        }
+        return failure
+    }
+
     /// The JSON-RPC error of any failure.
     static func failure(_ error: any Error) -> RPCError {
         switch error {

@@ -6,6 +6,11 @@ import Logging
 import Synchronization
 
 /// One caller at the socket: reads its requests, runs them, writes the answers.
+///
+/// Order: requests are begun in the order in which they arrive and run at once; each answer is sent when it is there, so
+/// that a slow call keeps no other waiting. A caller for whom the order matters waits for an answer before it asks again.
+/// Messages of one stream arrive in the order in which they were sent, after its answer, before its end. The answers of a
+/// batch come together, in any order, when the last is there. A cancellation is taken in the order of its line.
 final class ServerConnection: Sendable {
     /// The most calls one connection may have running; the next is answered with `.exhausted`.
     static let callLimit = 256
@@ -15,6 +20,7 @@ final class ServerConnection: Sendable {
     /// What it has to prove, and its place among those who have not; `nil`: nothing.
     private let gate: (gate: TokenGate, ticket: TokenGate.Ticket)?
     private let dispatcher: any Dispatcher
+    private let foreign: (any ForeignProtocol)?
     private let logger: Logger
     private let state = Mutex(State())
 
@@ -37,7 +43,7 @@ final class ServerConnection: Sendable {
 
     init(
         _ descriptor: SocketDescriptor, on reactor: Reactor, gate: TokenGate?, mayHalfClose: Bool,
-        dispatcher: any Dispatcher, logger: Logger
+        dispatcher: any Dispatcher, foreign: (any ForeignProtocol)?, logger: Logger
     ) throws(KithError) {
         self.mayHalfClose = mayHalfClose
         connection = try LineConnection(
@@ -45,6 +51,7 @@ final class ServerConnection: Sendable {
         if gate != nil { descriptor.sendsAtOnce() }
         self.gate = gate.map { ($0, $0.enter(descriptor)) }
         self.dispatcher = dispatcher
+        self.foreign = foreign
         self.logger = logger
     }
 
@@ -65,7 +72,8 @@ final class ServerConnection: Sendable {
             await withDiscardingTaskGroup { group in
                 do {
                     guard try await isLetIn() else { return connection.descriptor.shutDown() }
-                    while let packet = try await connection.nextPacket() {
+                    var next = try await firstPacket()
+                    while let packet = next {
                         switch packet {
                         case .single(let message):
                             if let refusal = refusal(message) {
@@ -91,6 +99,7 @@ final class ServerConnection: Sendable {
                             }
                         case .batch(let messages): take(batch: messages, in: &group)
                         }
+                        next = try await connection.nextPacket()
                     }
                     await removeService()
                     // No more requests; earlier ones are still answered, unless the caller is gone.
@@ -147,6 +156,41 @@ final class ServerConnection: Sendable {
             guard case .bytes = try connection.descriptor.receive(upTo: 64 << 10) else { break }
         }
         return false
+    }
+
+    /// Waits for the first packet; `nil` when there is none, or the connection was another protocol's, which it served.
+    private func firstPacket() async throws -> RPCPacket? {
+        guard let foreign, gate == nil else { return try await connection.nextPacket() }
+        var line = try await connection.nextLine()
+        if line == nil {
+            // Its programs may end their direction in place of the line.
+            let rest = connection.takeRest()
+            guard mayHalfClose, rest.contains(where: { $0 > 0x20 }) else { return nil }
+            line = rest
+        }
+        guard let line else { return nil }
+        guard foreign.begins(with: line) else { return await connection.packet(line) }
+        guard let number = begin() else { return nil }
+        defer { end(number, nil) }
+        let exchange = LineExchange(connection: connection)
+        await withTaskExecutorPreference(globalConcurrentExecutor) {
+            await withDiscardingTaskGroup { group in
+                group.addTask { [connection] in
+                    await connection.watch.wait(for: .hangUp)
+                    // The other end is gone, or this one: nothing is to be said any more.
+                    connection.descriptor.shutDown()
+                }
+                let service = Task(name: "kith foreign") { await foreign.serve(line, over: exchange) }
+                note(number, nil) { service.cancel() }
+                await withTaskCancellationHandler {
+                    await service.value
+                } onCancel: {
+                    service.cancel()
+                }
+                group.cancelAll()
+            }
+        }
+        return nil
     }
 
     /// Closes the connection when nothing runs on it, now or later.
@@ -259,15 +303,27 @@ final class ServerConnection: Sendable {
     private func answer(_ request: RPCRequest) async -> RPCResponse {
         let id = request.id ?? .null
         do {
-            guard case .json(let result) = try await dispatcher.dispatch(call(request).call) else {
+            if let foreign, foreign.owns(request.method) {
+                let result = try await foreign.answer(request.method, request.params)
+                try check(result.bytes, of: request.method)
+                return RPCResponse(id: id, result: .success(result))
+            }
+            var call = try call(request).call
+            if call.method == SocketProtocol.discover { call.method = API.Document.name }
+            guard case .json(let result) = try await dispatcher.dispatch(call) else {
                 throw KithError(.internal, "The answer has another form than the request.")
             }
-            guard result.count < LineFramer.defaultLimit - 1024 else {
-                throw KithError(.exhausted, "The answer to \(request.method) is longer than 4 MiB. Ask for less.")
-            }
+            try check(result, of: request.method)
             return RPCResponse(id: id, result: .success(JSONText(scanned: result)))
         } catch {
-            return RPCResponse(id: id, result: .failure(RPCCall.failure(error)))
+            return RPCResponse(id: id, result: .failure(RPCCall.failure(error, of: request.method)))
+        }
+    }
+
+    /// Refuses an answer that is longer than a line may be.
+    private func check(_ result: [UInt8], of method: String) throws {
+        guard result.count < LineFramer.defaultLimit - 1024 else {
+            throw KithError(.exhausted, "The answer to \(method.prefix(128)) is longer than 4 MiB. Ask for less.")
         }
     }
 

@@ -12,6 +12,8 @@ enum SocketProtocol {
     static let hello = "rpc.hello"
     /// The method with which a program registers a service (``Registration``).
     static let register = "rpc.register"
+    /// The name under which OpenRPC's tools ask a server for its description: `api.openrpc`.
+    static let discover = "rpc.discover"
     /// The version this program speaks.
     static let version = 2
 

@@ -16,6 +16,7 @@ public final class SocketServer: Sendable {
 
     private let connectionLimit: Int
     private let dispatcher: any Dispatcher
+    private let foreign: (any ForeignProtocol)?
     private let logger: Logger
     private let listener: SocketListener
     private let reactor: Reactor
@@ -30,19 +31,23 @@ public final class SocketServer: Sendable {
 
     /// Serves the callers of `listener`, who wait until ``run()``.
     package init(
-        _ listener: SocketListener, dispatcher: any Dispatcher, connectionLimit: Int = connectionLimit, logger: Logger
+        _ listener: SocketListener, dispatcher: any Dispatcher, foreign: (any ForeignProtocol)? = nil,
+        connectionLimit: Int = connectionLimit, logger: Logger
     ) throws(KithError) {
         self.listener = listener
         self.connectionLimit = connectionLimit
         self.dispatcher = dispatcher
+        self.foreign = foreign
         self.logger = logger
         reactor = try .forSockets()
         watch = try reactor.watch(listener.descriptor)
     }
 
     /// Begins to listen at the socket of a data directory, as ``SocketListener/unix(directory:)``.
-    package convenience init(directory: String, dispatcher: any Dispatcher, logger: Logger) throws(KithError) {
-        try self.init(.unix(directory: directory), dispatcher: dispatcher, logger: logger)
+    package convenience init(
+        directory: String, dispatcher: any Dispatcher, foreign: (any ForeignProtocol)? = nil, logger: Logger
+    ) throws(KithError) {
+        try self.init(.unix(directory: directory), dispatcher: dispatcher, foreign: foreign, logger: logger)
     }
 
     /// The files of its socket: whoever could change them could pose as the device.
@@ -107,7 +112,7 @@ public final class SocketServer: Sendable {
         do {
             connection = try ServerConnection(
                 descriptor, on: reactor, gate: listener.gate, mayHalfClose: listener.mayHalfClose,
-                dispatcher: dispatcher, logger: logger)
+                dispatcher: dispatcher, foreign: foreign, logger: logger)
         } catch {
             logger.warning("refused a caller: \(error.message)", metadata: ["at": "\(listener.name)"])
             return

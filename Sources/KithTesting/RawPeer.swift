@@ -44,8 +44,10 @@ package final class RawPeer: Sendable {
     deinit { close(descriptor) }
 
     /// Writes all of `text`, or as much as the other end takes before it goes.
-    package func send(_ text: String) async {
-        let bytes = Array(text.utf8)
+    package func send(_ text: String) async { await send(bytes: Array(text.utf8)) }
+
+    /// Writes all of `bytes`, or as much as the other end takes before it goes.
+    package func send(bytes: [UInt8]) async {
         var offset = 0
         while offset < bytes.count {
             let count = unsafe bytes[offset...].withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
