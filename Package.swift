@@ -140,6 +140,14 @@ let floors: [[Target]] = [
                 "KithNet", "KithStore", "CKithSystem",
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        // Beside the node, and ignorant of it: it calls what a client can call.
+        .target(
+            name: "KithCompatibility",
+            dependencies: [
+                "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
         .target(name: "KithClient", dependencies: ["KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket"]),
     ],
     // 5 Services
@@ -193,7 +201,7 @@ let floors: [[Target]] = [
             name: "Kith",
             dependencies: [
                 "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithReach", "KithAPI", "KithNet", "KithStore",
-                "KithSocket", "KithNode", "KithShell", "KithFiles", "KithForward", "KithLibrary",
+                "KithSocket", "KithNode", "KithCompatibility", "KithShell", "KithFiles", "KithForward", "KithLibrary",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
@@ -296,10 +304,11 @@ let tests: [Target] = [
         .product(name: "GRDB", package: "GRDB.swift")),
     test("KithJobs", "KithIO", "KithTesting", logging),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
+    test("KithCompatibility", "KithTesting", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", logging),
     test(
         "KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithTrust", "KithNet", "KithStore", crypto,
         logging),
-    test("Kith", "KithTesting", "KithSocket"),
+    test("Kith", "KithTesting", "KithSocket", "KithAPI", "KithRPC"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
     test(
         "KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithCatalog", "KithAPI", "KithNode", "KithTesting",

@@ -1,4 +1,5 @@
 import KithAPI
+import KithCompatibility
 import KithFiles
 import KithForward
 import KithIO
@@ -126,7 +127,9 @@ struct DeviceParts: Sendable {
                     directory: store.directory, name: { ownName }, keepsUp: options.listens,
                     logger: options.logger))
         }
-        (sockets, apiAddresses) = try Self.sockets(in: store.directory, for: node, options)
+        let foreign = CompatibilityAdapter(
+            client: node.client, id: key.id, name: ownName, directory: store.directory, logger: options.logger)
+        (sockets, apiAddresses) = try Self.sockets(in: store.directory, for: node, speaking: foreign, options)
         for place in sockets.flatMap(\.places) { try protection.protect(place) }
         try node.add(
             ReachService(
@@ -176,17 +179,18 @@ struct DeviceParts: Sendable {
     ///
     /// - Returns: what serves them, and the addresses of TCP.
     private static func sockets(
-        in directory: String, for node: Node, _ options: Device.Options
+        in directory: String, for node: Node, speaking foreign: any ForeignProtocol, _ options: Device.Options
     ) throws(KithError) -> ([SocketServer], addresses: [String]) {
         guard options.listens else { return ([], []) }
-        let socket = try SocketServer(directory: directory, dispatcher: node, logger: options.logger)
+        let socket = try SocketServer(
+            directory: directory, dispatcher: node, foreign: foreign, logger: options.logger)
         // Of a process that was killed: whoever has its port now is not this device.
         APIEndpoint.remove(directory: directory)
         guard let port = options.apiPort else { return ([socket], []) }
         let access = try LoopbackAccess.open(directory: directory, port: port)
         var sockets = [socket]
         for listener in access.listeners {
-            sockets.append(try SocketServer(listener, dispatcher: node, logger: options.logger))
+            sockets.append(try SocketServer(listener, dispatcher: node, foreign: foreign, logger: options.logger))
         }
         return (sockets, access.endpoint.addresses)
     }
