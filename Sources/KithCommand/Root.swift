@@ -65,7 +65,9 @@ struct Root: AsyncParsableCommand {
                     ConfigCommand.self, CompletionsCommand.self, CompleteCommand.self, ManualCommand.self,
                     DoctorCommand.self, BenchCommand.self, ServiceCommand.self,
                 ]),
-            CommandGroup(name: "For programs", subcommands: [CallCommand.self, APICommand.self, MLSCommand.self]),
+            CommandGroup(
+                name: "For programs",
+                subcommands: [CallCommand.self, RPCCommand.self, APICommand.self, MLSCommand.self]),
         ]
     )
 

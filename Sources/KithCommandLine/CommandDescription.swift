@@ -128,6 +128,8 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
 
     /// The name.
     package var name: String
+    /// The other names that it can be called by.
+    package var aliases: [String]
     /// The purpose, in a line.
     package var abstract: String
     /// The further explanation, with examples: lines that begin with blanks.
@@ -142,12 +144,13 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
     package var arguments: [Argument]
 
     private enum CodingKeys: String, CodingKey {
-        case commandName, abstract, discussion, shouldDisplay, subcommands, arguments, defaultSubcommand
+        case commandName, aliases, abstract, discussion, shouldDisplay, subcommands, arguments, defaultSubcommand
     }
 
     package init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         name = try container.decode(String.self, forKey: .commandName)
+        aliases = try container.decodeIfPresent([String].self, forKey: .aliases) ?? []
         abstract = try container.decodeIfPresent(String.self, forKey: .abstract) ?? ""
         discussion = try container.decodeIfPresent(String.self, forKey: .discussion) ?? ""
         shouldDisplay = try container.decodeIfPresent(Bool.self, forKey: .shouldDisplay) ?? true
@@ -159,9 +162,11 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
     /// Makes a description.
     package init(
         _ name: String, abstract: String = "", discussion: String = "", arguments: [Argument] = [],
-        subcommands: [CommandDescription] = [], defaultSubcommand: String? = nil, shouldDisplay: Bool = true
+        subcommands: [CommandDescription] = [], defaultSubcommand: String? = nil, shouldDisplay: Bool = true,
+        aliases: [String] = []
     ) {
         self.name = name
+        self.aliases = aliases
         self.abstract = abstract
         self.discussion = discussion
         self.arguments = arguments
@@ -169,6 +174,9 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
         self.defaultSubcommand = defaultSubcommand
         self.shouldDisplay = shouldDisplay
     }
+
+    /// Tells whether a word names it.
+    package func isCalled(_ word: String) -> Bool { name == word || aliases.contains(word) }
 
     /// The arguments it takes by position, in order.
     package var positionals: [Argument] { arguments.filter { $0.kind == .positional } }
@@ -195,8 +203,8 @@ package struct CommandDescription: Decodable, Hashable, Sendable {
     package func find(_ words: some Collection<String>) -> (path: [String], command: CommandDescription) {
         var (path, command): ([String], CommandDescription) = ([], self)
         for word in words {
-            guard let next = command.subcommands.first(where: { $0.name == word }) else { break }
-            path.append(word)
+            guard let next = command.subcommands.first(where: { $0.isCalled(word) }) else { break }
+            path.append(next.name)
             command = next
         }
         return (path, command)

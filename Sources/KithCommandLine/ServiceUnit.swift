@@ -89,7 +89,7 @@ package struct ServiceUnit: Hashable, Sendable {
             "StartLimitBurst=10",
             "",
             "[Service]",
-            "Type=exec",
+            "Type=notify",
             "ExecStart=" + arguments.map(Self.systemdWord).joined(separator: " "),
             "Restart=on-failure",
             "RestartSec=2s",

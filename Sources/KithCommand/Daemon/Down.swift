@@ -16,7 +16,10 @@ struct DownCommand: AsyncParsableCommand {
 
     @OptionGroup var globals: GlobalOptions
 
-    func run() async throws {
+    func run() async throws { try await Self.stop(globals) }
+
+    /// Stops the device, and waits until it is gone.
+    static func stop(_ globals: GlobalOptions) async throws {
         // One that is older can be stopped all the same, to be started as this one.
         let client = try await runningClient(globals, isAnyVersion: true)
         _ = try await client.call(ThisDevice.Stop.self, Nothing())

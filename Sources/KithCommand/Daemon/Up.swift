@@ -318,6 +318,7 @@ struct UpCommand: AsyncParsableCommand {
         if let plan = options.hostedRelay { relay = try await openRelay(plan, for: device) }
         let front = Front(client: device.client, asks: !yes && isatty(STDIN_FILENO) == 1)
         try await announce(device.client, as: globals.json)
+        ServiceNotice.ready()
 
         let group = ServiceGroup(
             configuration: .init(
@@ -504,6 +505,7 @@ private struct DeviceService: ServiceLifecycle.Service {
         try await withGracefulShutdownHandler {
             try await device.run()
         } onGracefulShutdown: {
+            ServiceNotice.stopping()
             device.beginGracefulShutdown()
         }
     }

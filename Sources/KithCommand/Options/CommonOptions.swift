@@ -37,7 +37,7 @@ extension Root {
         while true {
             let count = leading(Array(rest))
             guard let next = rest.dropFirst(count).first,
-                let below = type.configuration.subcommands.first(where: { $0._commandName == next })
+                let below = type.configuration.subcommands.first(where: { $0.isCalled(next) })
             else { break }
             options += rest.prefix(count)
             path.append(next)
@@ -60,7 +60,7 @@ extension Root {
         }
         if rest.first == "help" { rest.removeFirst() }
         guard let first = rest.first, !first.hasPrefix("-") else { return nil }
-        return configuration.subcommands.contains { $0._commandName == first } ? nil : try noCommand([first])
+        return configuration.subcommands.contains { $0.isCalled(first) } ? nil : try noCommand([first])
     }
 
     /// The names that other programs have for our commands.
@@ -83,4 +83,9 @@ extension Root {
         let group = (["kith"] + words.dropLast()).joined(separator: " ")
         return KithError(.invalid, "There is no command \(typed). \(nearest ?? "`\(group) --help` lists them.")")
     }
+}
+
+extension ParsableCommand {
+    /// Tells whether a word names this command.
+    static func isCalled(_ word: String) -> Bool { _commandName == word || configuration.aliases.contains(word) }
 }

@@ -115,8 +115,8 @@ extension Root {
         struct Tool: Decodable { var command: CommandDescription }
         var (path, type): ([String], any ParsableCommand.Type) = ([], Root.self)
         for word in words {
-            guard let next = type.configuration.subcommands.first(where: { $0._commandName == word }) else { break }
-            path.append(word)
+            guard let next = type.configuration.subcommands.first(where: { $0.isCalled(word) }) else { break }
+            path.append(next._commandName)
             type = next
         }
         if let standard = type.configuration.defaultSubcommand { type = standard }
