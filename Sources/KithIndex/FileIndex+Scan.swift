@@ -109,9 +109,17 @@ extension FileIndex {
                             willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
                     state.toList.removeAll { $0.isWithin(folder) }
                 }
-                while try await database.write({ [now] database in
-                    try ListingWriter(database, now: now()).removeGone(limit: 200)
-                }) {}
+                var hasMore = true
+                while hasMore {
+                    let empty = newChangeSet()
+                    let changes: ChangeSet?
+                    (hasMore, changes) = try await database.write { [now] database in
+                        var changes = empty
+                        let hasMore = try ListingWriter(database, now: now()).removeGone(limit: 200, &changes)
+                        return (hasMore, changes)
+                    }
+                    tell(changes)
+                }
                 if !total.foundNothingNew { tell() }
                 return total
             }
@@ -145,6 +153,7 @@ extension FileIndex {
         do {
             while let batch = await queue.next() {
                 try Task.checkCancellation()
+                state.changes = newChangeSet()
                 let before = state
                 (state, total) = try await database.write { [now, total] database in
                     var state = before
@@ -154,6 +163,7 @@ extension FileIndex {
                     try writer.finish()
                     return (state, state.counts)
                 }
+                tell(state.changes)
                 await progress(total)
             }
         } catch {

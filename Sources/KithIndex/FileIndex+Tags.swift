@@ -52,6 +52,10 @@ extension FileIndex {
                 }
             }
             tell()
+            if var changes = newChangeSet() {
+                changes.note(ChangeSet.Tags(added: add, removed: remove, paths: paths))
+                tell(changes)
+            }
         } catch {
             throw Self.failure("change tags", error)
         }
@@ -72,6 +76,10 @@ extension FileIndex {
                         """, arguments: [try Self.tag(path, database)])
             }
             tell()
+            if var changes = newChangeSet() {
+                changes.note(ChangeSet.Tags(deleted: [path]))
+                tell(changes)
+            }
         } catch {
             throw Self.failure("delete the tag", error)
         }

@@ -30,6 +30,7 @@ package final class FileIndex: Sendable {
     private struct Observers {
         var next = 0
         var streams: [Int: AsyncStream<Void>.Continuation] = [:]
+        var followers: [Int: ChangeFollower.Box] = [:]
     }
 
     /// Opens an index, making it when it is not there.
@@ -79,7 +80,8 @@ package final class FileIndex: Sendable {
     package func close() {
         observers.withLock { observers in
             for stream in observers.streams.values { stream.finish() }
-            observers.streams = [:]
+            for box in observers.followers.values { box.finish() }
+            (observers.streams, observers.followers) = ([:], [:])
         }
         try? database.close()
     }
@@ -118,6 +120,32 @@ package final class FileIndex: Sendable {
             _ = self?.observers.withLock { $0.streams.removeValue(forKey: number) }
         }
         return stream
+    }
+
+    /// Follows what changes, transaction by transaction; the follower is let go of with its last reference.
+    ///
+    /// Whoever is slow gets several as one, that may list nothing any more.
+    package func changeSets() -> ChangeFollower {
+        observers.withLock { observers in
+            observers.next += 1
+            let number = observers.next
+            let follower = ChangeFollower { [weak self] in
+                self?.observers.withLock { _ = $0.followers.removeValue(forKey: number) }
+            }
+            observers.followers[number] = follower.box
+            return follower
+        }
+    }
+
+    /// A set to note changes in; `nil` when nobody follows.
+    func newChangeSet() -> ChangeSet? {
+        observers.withLock { $0.followers.isEmpty } ? nil : ChangeSet()
+    }
+
+    /// Hands on what a transaction changed, after it.
+    func tell(_ changes: ChangeSet?) {
+        guard let changes, !changes.isEmpty else { return }
+        for box in observers.withLock({ Array($0.followers.values) }) { box.put(changes) }
     }
 
     /// Tells all who follow that something changed.

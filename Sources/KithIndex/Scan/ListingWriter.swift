@@ -15,6 +15,8 @@ struct ListingWriter {
         /// Folders that are new, or were moved, and are to be listed whole.
         var toList: [[UInt8]] = []
         var counts = ScanCounts()
+        /// What changes, where somebody wants to know.
+        var changes: ChangeSet?
         /// True as long as nothing can have been moved here: the location is new, and nothing was in the index before.
         let isFirst: Bool
     }
@@ -161,6 +163,7 @@ struct ListingWriter {
         insertName.setUncheckedArguments([id, text.folded])
         try insertName.execute()
         state.counts.added += 1
+        state.changes?.note(id, .added, listing.path, entry.name)
         if attributes.kind == .folder {
             try addFolder(id, at: listing.path.appending(name: entry.name), attributes, &state)
         }
@@ -194,6 +197,7 @@ struct ListingWriter {
             attributes.modified, attributes.changed, attributes.inode, flags, old.id,
         ])
         state.counts.changed += 1
+        state.changes?.note(old.id, .changed, listing.path, entry.name)
         if attributes.kind == .folder {
             if old.kind != StoredKind.folder.rawValue {
                 try addFolder(old.id, at: path, attributes, &state)
@@ -238,6 +242,7 @@ struct ListingWriter {
         ])
         try insertName.execute(arguments: [id, text.folded])
         state.counts.moved += 1
+        state.changes?.note(id, .moved(from: oldFolder.appending(name: oldName)), listing.path, entry.name)
         if attributes.kind == .folder {
             let (old, new) = (oldFolder.appending(name: oldName), listing.path.appending(name: entry.name))
             try database.execute(
@@ -258,10 +263,24 @@ struct ListingWriter {
     /// Removes what is marked as gone; up to `limit` names with all that is beneath them.
     ///
     /// Returns true when there may be more.
-    func removeGone(limit: Int) throws -> Bool {
+    func removeGone(limit: Int, _ changes: inout ChangeSet?) throws -> Bool {
         let ids = try Int64.fetchAll(database, sql: "SELECT id FROM entry WHERE flags & 2 LIMIT ?", arguments: [limit])
-        for id in ids { try remove(id) }
+        for id in ids {
+            if changes != nil { try note(id, in: &changes) }
+            try remove(id)
+        }
         return ids.count == limit
+    }
+
+    /// Notes a name that is about to be removed, unless it was with the folder around it.
+    private func note(_ id: Int64, in changes: inout ChangeSet?) throws {
+        let row = try Row.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT entry.name, folder.path FROM entry JOIN folder ON folder.id = entry.folder WHERE entry.id = ?
+                    """),
+            arguments: [id])
+        if let row { changes?.note(id, .removed, try Self.bytes(row, 1), try Self.bytes(row, 0)) }
     }
 
     /// Removes a name and all that is beneath it.
