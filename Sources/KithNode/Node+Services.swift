@@ -103,7 +103,8 @@ extension Node {
         guard added.calls.beginStart() else { return }
         stateChanged(.starting, of: added)
         let context = StartContext(
-            device: id, path: added.topic, client: client, logger: logger(of: added.info.path), events: hub)
+            device: id, path: added.topic, client: client, logger: logger(of: added.info.path), events: hub,
+            shutdown: shutdown)
         let work: @Sendable () async -> Void = { [self] in
             var failure: String?
             do {

@@ -1,4 +1,5 @@
 public import KithAPI
+package import KithIO
 public import KithIdentity
 public import KithWire
 public import Logging
@@ -94,6 +95,8 @@ public struct StartContext: Sendable {
     public let logger: Logger
     /// The topics of the device: what the service publishes and subscribes to.
     public let events: EventHub?
+    /// Happens when the device stops: what would go on for ever ends then.
+    package let shutdown: AsyncEvent
 }
 
 extension StartContext: EventSpace {}

@@ -33,6 +33,8 @@ public final class EventHub: Sendable {
         var retained = RetainedEvents()
         /// Kept from the moment another device first follows.
         var history: EventHistory?
+        /// The device's own events of the topics that are remembered, from the moment somebody asked for that.
+        var remembered: EventHistory?
         var sequence: UInt64 = 0
         var lastSubscriber: UInt64 = 0
         /// The patterns wanted of other devices, and by how many subscriptions.
@@ -111,7 +113,7 @@ public final class EventHub: Sendable {
 
     /// Publishes to the subscribers here, and to the devices that follow.
     ///
-    /// `value` is the message itself, for subscribers of its very type, and `sender` the device that asked for it. `isOwn`
+    /// `value` is the message itself, for subscribers of its very type, and `sender` the device that asked for it. `own`
     /// is for what the device itself publishes, under topics that begin with `$`; they stay here.
     ///
     /// - Returns: the event's number, and how far it went.
@@ -119,7 +121,8 @@ public final class EventHub: Sendable {
     @discardableResult
     package func publish(
         _ message: Events.Message, value: (any Sendable)? = nil, to topic: TopicPath,
-        options: PublishOptions = PublishOptions(), sender: DeviceID? = nil, isOwn: Bool = false
+        options: PublishOptions = PublishOptions(), sender: DeviceID? = nil, isOwn: Bool = false,
+        as kind: OwnEvent = .passing
     ) throws(KithError) -> Publication {
         guard topic.isConcrete else {
             throw KithError(.invalid, "Events are published to a topic; \(topic.text) is a pattern.")
@@ -134,7 +137,10 @@ public final class EventHub: Sendable {
         var waiters: [Waiter<Void>] = []
         let publication = state.withLock { state -> Publication in
             if kept == nil { state.sequence += 1 }
-            if kept == nil, options.retain == nil, state.subscribers.isEmpty, isLocal || state.history == nil {
+            let isRemembered = kind == .remembered && state.remembered != nil
+            if kept == nil, options.retain == nil, state.subscribers.isEmpty, !isRemembered,
+                isLocal || state.history == nil
+            {
                 return Publication(sequence: state.sequence, subscribers: 0, devices: 0)  // nobody is to get it
             }
             let event = SharedEvent(
@@ -142,7 +148,8 @@ public final class EventHub: Sendable {
                     ?? Events.Event(
                         topic: text, message: message, publisher: publisher, epoch: epoch,
                         sequence: state.sequence, time: time, sender: sender),
-                topic: topic, value: value, isLocal: isLocal)
+                topic: topic, value: value, isLocal: isLocal, isState: kind == .state)
+            if isRemembered { state.remembered?.append(event) }
             if let age = options.retain {
                 let time = clock.now
                 state.retained.retain(event, until: time.advanced(by: age), at: time)
@@ -168,6 +175,34 @@ public final class EventHub: Sendable {
         for waiter in waiters { waiter.resume() }
         if kept != nil { outbox?.wake() }
         return publication
+    }
+
+    /// What becomes of an event of the device itself, beside its delivery.
+    package enum OwnEvent: Hashable, Sendable {
+        /// Nothing.
+        case passing
+        /// It is kept for those who come back and have missed it, see ``remember()``.
+        case remembered
+        /// It replaces the one before of its topic, for whoever has not taken that yet.
+        case state
+    }
+
+    /// Keeps the events that are to be remembered from now on: the last 1,024, of 4 MiB at most.
+    package func remember() {
+        state.withLock { state in
+            if state.remembered == nil { state.remembered = EventHistory(after: state.sequence) }
+        }
+    }
+
+    /// Subscribes to topics of the device itself, with the remembered events behind `position` first, or a gap where they
+    /// are not all there.
+    package func follow<Message: Decodable & Sendable>(
+        _ pattern: TopicPath, as type: Message.Type, buffer: Int, after position: Events.Follow.Position?
+    ) throws(KithError) -> Subscription<Message> {
+        var options = SubscriptionOptions(from: .here)
+        // What is caught up with comes all at once.
+        options.buffer = position == nil ? buffer : max(buffer, EventHistory.limit)
+        return try Subscription(self, to: pattern, options, after: position)
     }
 
     /// Numbers a guaranteed event and writes it to the disk, for each device that may have it.
@@ -244,7 +279,7 @@ public final class EventHub: Sendable {
 
     /// Adds a subscription; ``remove(_:)`` ends it.
     func subscribe(
-        to pattern: TopicPath, _ options: SubscriptionOptions
+        to pattern: TopicPath, _ options: SubscriptionOptions, after position: Events.Follow.Position? = nil
     ) throws(KithError) -> (id: SubscriberID, subscriber: Subscriber, sequence: UInt64) {
         let (result, isNew) = try state.withLock {
             state throws(KithError) -> ((id: SubscriberID, subscriber: Subscriber, sequence: UInt64), Bool) in
@@ -259,6 +294,7 @@ public final class EventHub: Sendable {
                 // Nobody waits yet.
                 for event in past { _ = subscriber.box.put(event, lookBack: subscriber.number) }
             }
+            if let position { catchUp(subscriber, after: position, in: state) }
             let id = SubscriberID(id: state.subscribers.insert(subscriber, at: pattern))
             var isNew = subscriber.lookBack != nil
             if let want = Self.want(subscriber) {
@@ -271,6 +307,21 @@ public final class EventHub: Sendable {
         }
         if isNew { wakeFollowers() }
         return result
+    }
+
+    /// Gives a new subscriber what it missed, as far as it is remembered.
+    private func catchUp(_ subscriber: Subscriber, after position: Events.Follow.Position, in state: State) {
+        // Nobody waits yet.
+        guard position.epoch == epoch, position.sequence <= state.sequence else {
+            return subscriber.box.put(Events.Gap(publisher: publisher, reason: .restarted))
+        }
+        guard let (missed, isComplete) = state.remembered?.events(after: position.sequence) else {
+            return subscriber.box.put(Events.Gap(publisher: publisher, reason: .disconnected))
+        }
+        if !isComplete { subscriber.box.put(Events.Gap(publisher: publisher, reason: .disconnected)) }
+        for event in missed where subscriber.pattern.matches(event.topic) && subscriber.pattern.includes(event.topic) {
+            _ = subscriber.box.put(event)
+        }
     }
 
     /// Ends a subscription; again does nothing.

@@ -4,7 +4,8 @@ import KithIdentity
 
 /// The events that a subscriber has not taken yet, and what it will never get.
 ///
-/// Holds a number of events, and of bytes; a full one drops as it was told to, and puts a gap in the place.
+/// Holds a number of events, and of bytes; a full one drops as it was told to, and puts a gap in the place. Of a topic that
+/// has a state it holds the last one only.
 struct EventMailbox {
     /// What is taken out.
     enum Item {
@@ -18,7 +19,11 @@ struct EventMailbox {
 
     private let capacity: Int
     private let overflow: Events.Overflow
-    private var items = Ring<Item>()
+    private var items = Ring<(number: UInt64, item: Item)>()
+    /// Of the topics that have a state, the one that is not taken yet, in the order in which they came.
+    private var states: [(number: UInt64, event: SharedEvent)] = []
+    /// The number of what comes next.
+    private var number: UInt64 = 0
     /// The number of events among the items.
     private(set) var count = 0
     private(set) var bytes = 0
@@ -32,10 +37,22 @@ struct EventMailbox {
         self.overflow = overflow
     }
 
-    var isEmpty: Bool { items.isEmpty && missing == nil }
+    /// The most topics whose states wait; the oldest makes room without a word, a newer one of it comes.
+    static let stateLimit = 256
+
+    var isEmpty: Bool { items.isEmpty && missing == nil && states.isEmpty }
 
     /// Adds an event, or drops one.
     mutating func put(_ event: SharedEvent, lookBack: UInt64? = nil, receipt: EventReceipt? = nil) {
+        number += 1
+        if event.isState {
+            if let old = states.firstIndex(where: { $0.event.topic == event.topic }) {
+                states.remove(at: old)
+            } else if states.count >= Self.stateLimit {
+                states.removeFirst()
+            }
+            return states.append((number, event))
+        }
         let size = event.size
         func isFull() -> Bool { count > 0 && (count >= capacity || bytes + size > Self.byteLimit) }
         if overflow == .dropNewest, isFull() {
@@ -43,7 +60,7 @@ struct EventMailbox {
             return append(lost: event.event.publisher)
         }
         while isFull(), let first = items.popFirst() {
-            switch first {
+            switch first.item {
             case .gap(let gap): missing = missing.map { $0.joined(with: gap) } ?? gap
             case .event(let dropped, _, let receipt):
                 receipt?.fail()
@@ -54,16 +71,17 @@ struct EventMailbox {
                 missing = missing.map { $0.joined(with: gap) } ?? gap
             }
         }
-        items.append(.event(event, lookBack: lookBack, receipt))
+        items.append((number, .event(event, lookBack: lookBack, receipt)))
         count += 1
         bytes += size
     }
 
     /// Adds that events are missing behind those that are there.
     mutating func put(_ gap: Events.Gap) {
-        guard case .gap(let last)? = items.last else { return items.append(.gap(gap)) }
+        number += 1
+        guard case .gap(let last)? = items.last?.item else { return items.append((number, .gap(gap))) }
         _ = items.popLast()
-        items.append(.gap(last.joined(with: gap)))
+        items.append((number, .gap(last.joined(with: gap))))
     }
 
     private mutating func append(lost publisher: DeviceID) {
@@ -74,7 +92,11 @@ struct EventMailbox {
     /// Takes what is first.
     mutating func take() -> Item? {
         if let gap = missing.take() { return .gap(gap) }
-        guard let item = items.popFirst() else { return nil }
+        if let state = states.first, items.first.map({ state.number < $0.number }) ?? true {
+            states.removeFirst()
+            return .event(state.event, lookBack: nil, nil)
+        }
+        guard let item = items.popFirst()?.item else { return nil }
         if case .event(let event, _, _) = item {
             count -= 1
             bytes -= event.size

@@ -11,12 +11,18 @@ final class SharedEvent: Sendable {
     let value: (any Sendable)?
     /// True to keep it on this device.
     let isLocal: Bool
+    /// True when it replaces the one before of its topic, for whoever has not taken that yet.
+    let isState: Bool
 
-    init(_ event: Events.Event, topic: TopicPath, value: (any Sendable)? = nil, isLocal: Bool = false) {
+    init(
+        _ event: Events.Event, topic: TopicPath, value: (any Sendable)? = nil, isLocal: Bool = false,
+        isState: Bool = false
+    ) {
         self.event = event
         self.topic = topic
         self.value = value
         self.isLocal = isLocal
+        self.isState = isState
     }
 
     /// The memory it is counted with.

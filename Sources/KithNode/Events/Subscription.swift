@@ -109,8 +109,11 @@ public final class Subscription<Message: Decodable & Sendable>: AsyncSequence, S
     /// The number of the device's last event before the subscription.
     public let sequence: UInt64
 
-    init(_ hub: EventHub, to pattern: TopicPath, _ options: SubscriptionOptions) throws(KithError) {
-        let added = try hub.subscribe(to: pattern, options.bounded)
+    init(
+        _ hub: EventHub, to pattern: TopicPath, _ options: SubscriptionOptions,
+        after position: Events.Follow.Position? = nil
+    ) throws(KithError) {
+        let added = try hub.subscribe(to: pattern, options.bounded, after: position)
         self.hub = hub
         id = added.id
         box = added.subscriber.box
