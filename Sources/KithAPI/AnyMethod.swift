@@ -42,6 +42,8 @@ public struct AnyMethod: Sendable {
     package let input: Coding
     package let output: Coding
     package let access: @Sendable (any Sendable) throws -> Access
+    /// The type that declares it where callers have it; `nil` for a method that is known by its header alone.
+    package let declaration: (any Method.Type)?
     /// The declaration of a method that is known only at run time; `nil` for a typed one.
     package let dynamic: DynamicMethod?
     /// True when its types are declared where callers have them, so that it is the same method on every device.
@@ -214,6 +216,7 @@ public struct AnyMethod: Sendable {
         downstream = method.downstream.content
         input = Coding(untyped: "The input of \(method.name)")
         output = Coding(untyped: "The answer of \(method.name)")
+        declaration = nil
         dynamic = method
         isShared = false
         described = { _ in Self.describe(method) }
@@ -227,7 +230,7 @@ public struct AnyMethod: Sendable {
     ) {
         self.init(
             M.header, input: M.Input.self, output: M.Output.self, upstream: upstream, downstream: downstream,
-            isShared: true
+            isShared: true, declaration: method
         ) { M.access(for: $0) }
     }
 
@@ -235,8 +238,10 @@ public struct AnyMethod: Sendable {
     package init<Input: Codable & Sendable, Output: Codable & Sendable>(
         _ header: MethodHeader, input: Input.Type, output: Output.Type,
         upstream: any StreamContent.Type = Nothing.self, downstream: any StreamContent.Type = Nothing.self,
-        isShared: Bool = false, access: @escaping @Sendable (Input) -> Access
+        isShared: Bool = false, declaration: (any Method.Type)? = nil,
+        access: @escaping @Sendable (Input) -> Access
     ) {
+        self.declaration = declaration
         self.upstream = upstream
         self.downstream = downstream
         self.header = header

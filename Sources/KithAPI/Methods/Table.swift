@@ -41,5 +41,6 @@ extension API {
         AnyMethod(Libraries.Open.self), AnyMethod(Libraries.Close.self), AnyMethod(Libraries.Rename.self),
         AnyMethod(Libraries.SetDefault.self), AnyMethod(Libraries.Delete.self), AnyMethod(Libraries.Export.self),
         AnyMethod(Libraries.Import.self), AnyMethod(Locations.Browse.self), AnyMethod(Locations.Read.self),
+        AnyMethod(LibraryEvents.Follow.self),
     ]
 }

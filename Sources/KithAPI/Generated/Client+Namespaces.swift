@@ -1,0 +1,941 @@
+// swift-format-ignore-file
+// Written from the table of methods, and compared with it by a test: KITH_RENEW_GOLDEN=1 writes it anew.
+
+extension Client {
+    /// The methods named `api.…`.
+    public var api: ApiNamespace { ApiNamespace(client: self) }
+    /// The methods named `audit.…`.
+    public var audit: AuditNamespace { AuditNamespace(client: self) }
+    /// The methods named `device.…`.
+    public var device: DeviceNamespace { DeviceNamespace(client: self) }
+    /// The methods named `devices.…`.
+    public var devices: DevicesNamespace { DevicesNamespace(client: self) }
+    /// The methods named `events.…`.
+    public var events: EventsNamespace { EventsNamespace(client: self) }
+    /// The methods named `files.…`.
+    public var files: FilesNamespace { FilesNamespace(client: self) }
+    /// The methods named `forward.…`.
+    public var forward: ForwardNamespace { ForwardNamespace(client: self) }
+    /// The methods named `inbox.…`.
+    public var inbox: InboxNamespace { InboxNamespace(client: self) }
+    /// The methods named `invitations.…`.
+    public var invitations: InvitationsNamespace { InvitationsNamespace(client: self) }
+    /// The methods named `locations.…`.
+    public var locations: LocationsNamespace { LocationsNamespace(client: self) }
+    /// The methods named `offer.…`.
+    public var offer: OfferNamespace { OfferNamespace(client: self) }
+    /// The methods named `pairing.…`.
+    public var pairing: PairingNamespace { PairingNamespace(client: self) }
+    /// The methods named `reach.…`.
+    public var reach: ReachNamespace { ReachNamespace(client: self) }
+    /// The methods named `search.…`.
+    public var search: SearchNamespace { SearchNamespace(client: self) }
+    /// The methods named `services.…`.
+    public var services: ServicesNamespace { ServicesNamespace(client: self) }
+    /// The methods named `shell.…`.
+    public var shell: ShellNamespace { ShellNamespace(client: self) }
+    /// The methods named `tags.…`.
+    public var tags: TagsNamespace { TagsNamespace(client: self) }
+    /// The methods named `trust.…`.
+    public var trust: TrustNamespace { TrustNamespace(client: self) }
+}
+
+/// The methods named `api.…`, each as a function.
+public struct ApiNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Lists the methods this device serves.
+    ///
+    /// The query `api.describe`. Callers: paired.
+    public func describe(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> API.Describe.Output {
+        try await client.call(API.Describe.self, Nothing(), on: device, options: options)
+    }
+
+    /// Describes the methods this device serves, as an OpenRPC document.
+    ///
+    /// The query `api.openrpc`. Callers: paired.
+    public func openrpc(
+        _ input: API.Document.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> API.Document.Output {
+        try await client.call(API.Document.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `audit.…`, each as a function.
+public struct AuditNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Lists what was changed here, what other devices did, and what they were refused.
+    ///
+    /// The query `audit.list`. Callers: owner.
+    public func list(
+        _ input: Audit.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Audit.List.Output {
+        try await client.call(Audit.List.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `device.…`, each as a function.
+public struct DeviceNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Sends bytes back.
+    ///
+    /// The query `device.echo`. Callers: paired.
+    public func echo(
+        _ input: ThisDevice.Echo.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> ThisDevice.Echo.Output {
+        try await client.call(ThisDevice.Echo.self, input, on: device, options: options)
+    }
+
+    /// Describes this device: name, DeviceID, addresses, ticket.
+    ///
+    /// The query `device.status`. Callers: owner.
+    public func status(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> ThisDevice.Status.Output {
+        try await client.call(ThisDevice.Status.self, Nothing(), on: device, options: options)
+    }
+
+    /// Stops this device, waiting at most five seconds for running calls.
+    ///
+    /// The action `device.stop`. Callers: owner.
+    public func stop(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(ThisDevice.Stop.self, Nothing(), on: device, options: options)
+    }
+}
+
+/// The methods named `devices.…`, each as a function.
+public struct DevicesNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Forgets a paired device and cuts off what it is doing here, at once.
+    ///
+    /// The action `devices.forget`. Callers: owner.
+    public func forget(
+        _ input: Devices.Forget.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Devices.Forget.Output {
+        try await client.call(Devices.Forget.self, input, on: device, options: options)
+    }
+
+    /// Gives grants to a paired device, or takes them away.
+    ///
+    /// The action `devices.grant`. Callers: owner.
+    public func grant(
+        _ input: Devices.ChangeGrants.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Devices.ChangeGrants.Output {
+        try await client.call(Devices.ChangeGrants.self, input, on: device, options: options)
+    }
+
+    /// Lists the paired devices: online, path, round trip, grants.
+    ///
+    /// The query `devices.list`. Callers: owner.
+    public func list(
+        _ input: Devices.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Devices.List.Output {
+        try await client.call(Devices.List.self, input, on: device, options: options)
+    }
+
+    /// Gives a paired device another name on this one.
+    ///
+    /// The action `devices.rename`. Callers: owner.
+    public func rename(
+        _ input: Devices.Rename.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Devices.Rename.Output {
+        try await client.call(Devices.Rename.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `events.…`, each as a function.
+public struct EventsNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Sends the events published on this device to another one, for its subscribers.
+    ///
+    /// The stream `events.follow`. Callers: paired.
+    public func follow(
+        _ input: Events.Follow.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Events.Follow> {
+        try await client.open(Events.Follow.self, input, on: device, options: options)
+    }
+
+    /// Sends what happens to the library.
+    ///
+    /// The stream `events.library`. Callers: grant library.
+    public func library(
+        _ input: LibraryEvents.Follow.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<LibraryEvents.Follow> {
+        try await client.open(LibraryEvents.Follow.self, input, on: device, options: options)
+    }
+
+    /// Publishes an event to whoever subscribes to its topic.
+    ///
+    /// The action `events.publish`. Callers: grant node:TOPIC.
+    public func publish(
+        _ input: Events.Publish.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Events.Publish.Output {
+        try await client.call(Events.Publish.self, input, on: device, options: options)
+    }
+
+    /// Sends the events of a topic as they are published.
+    ///
+    /// The stream `events.subscribe`. Callers: grant node:TOPIC.
+    public func subscribe(
+        _ input: Events.Subscribe.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Events.Subscribe> {
+        try await client.open(Events.Subscribe.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `files.…`, each as a function.
+public struct FilesNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Copies files and folders between devices.
+    ///
+    /// The stream `files.copy`. Callers: owner.
+    public func copy(
+        _ input: Files.Copy.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Copy> {
+        try await client.open(Files.Copy.self, input, on: device, options: options)
+    }
+
+    /// Deletes a file or folder.
+    ///
+    /// The action `files.delete`. Callers: grant files:write.
+    public func delete(
+        _ input: Files.Delete.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Files.Delete.Output {
+        try await client.call(Files.Delete.self, input, on: device, options: options)
+    }
+
+    /// Copies files and folders of this device to another place on it.
+    ///
+    /// The stream `files.duplicate`. Callers: grant files:write.
+    public func duplicate(
+        _ input: Files.Duplicate.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Duplicate> {
+        try await client.open(Files.Duplicate.self, input, on: device, options: options)
+    }
+
+    /// Tells whether a file or folder exists.
+    ///
+    /// The query `files.exists`. Callers: grant files:read.
+    public func exists(
+        _ input: Files.Exists.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Files.Exists.Output {
+        try await client.call(Files.Exists.self, input, on: device, options: options)
+    }
+
+    /// Searches a folder and everything beneath it.
+    ///
+    /// The stream `files.find`. Callers: grant files:read.
+    public func find(
+        _ input: Files.Find.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Find> {
+        try await client.open(Files.Find.self, input, on: device, options: options)
+    }
+
+    /// Sends the end of a file, and what is added to it.
+    ///
+    /// The stream `files.follow`. Callers: grant files:read.
+    public func follow(
+        _ input: Files.Follow.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Follow> {
+        try await client.open(Files.Follow.self, input, on: device, options: options)
+    }
+
+    /// Adds a stream to a running transfer of the caller.
+    ///
+    /// The stream `files.lane`. Callers: grant files.
+    public func lane(
+        _ input: Files.Substream.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Substream> {
+        try await client.open(Files.Substream.self, input, on: device, options: options)
+    }
+
+    /// Lists a folder.
+    ///
+    /// The query `files.list`. Callers: grant files:read.
+    public func list(
+        _ input: Files.List.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Files.List.Output {
+        try await client.call(Files.List.self, input, on: device, options: options)
+    }
+
+    /// Makes a folder.
+    ///
+    /// The action `files.mkdir`. Callers: grant files:write.
+    public func mkdir(
+        _ input: Files.MakeFolder.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Files.MakeFolder.self, input, on: device, options: options)
+    }
+
+    /// Sends a file or a tree to the caller.
+    ///
+    /// The stream `files.pull`. Callers: grant files:read.
+    public func pull(
+        _ input: Files.Pull.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Pull> {
+        try await client.open(Files.Pull.self, input, on: device, options: options)
+    }
+
+    /// Receives a file or a tree from the caller.
+    ///
+    /// The stream `files.push`. Callers: grant files:write.
+    public func push(
+        _ input: Files.Push.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Push> {
+        try await client.open(Files.Push.self, input, on: device, options: options)
+    }
+
+    /// Reads a file or a part of it.
+    ///
+    /// The stream `files.read`. Callers: grant files:read.
+    public func read(
+        _ input: Files.Read.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Read> {
+        try await client.open(Files.Read.self, input, on: device, options: options)
+    }
+
+    /// Renames or moves a file or folder.
+    ///
+    /// The action `files.rename`. Callers: grant files:write.
+    public func rename(
+        _ input: Files.Rename.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Files.Rename.self, input, on: device, options: options)
+    }
+
+    /// Describes a file or folder.
+    ///
+    /// The query `files.stat`. Callers: grant files:read.
+    public func stat(
+        _ input: Files.Stat.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Files.Stat.Output {
+        try await client.call(Files.Stat.self, input, on: device, options: options)
+    }
+
+    /// Adds up the disk usage of a folder.
+    ///
+    /// The stream `files.usage`. Callers: grant files:read.
+    public func usage(
+        _ input: Files.Usage.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Usage> {
+        try await client.open(Files.Usage.self, input, on: device, options: options)
+    }
+
+    /// Writes a file or a part of it.
+    ///
+    /// The stream `files.write`. Callers: grant files:write.
+    public func write(
+        _ input: Files.Write.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Files.Write> {
+        try await client.open(Files.Write.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `forward.…`, each as a function.
+public struct ForwardNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Accepts a connection that arrived at a listener.
+    ///
+    /// The stream `forward.accept`. Callers: grant forward.
+    public func accept(
+        _ input: Forward.Accept.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Forward.Accept> {
+        try await client.open(Forward.Accept.self, input, on: device, options: options)
+    }
+
+    /// Opens a connection from the device.
+    ///
+    /// The stream `forward.connect`. Callers: grant forward.
+    public func connect(
+        _ input: Forward.Connect.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Forward.Connect> {
+        try await client.open(Forward.Connect.self, input, on: device, options: options)
+    }
+
+    /// Sends and receives datagrams from the device.
+    ///
+    /// The stream `forward.datagrams`. Callers: grant forward.
+    public func datagrams(
+        _ input: Forward.Datagrams.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Forward.Datagrams> {
+        try await client.open(Forward.Datagrams.self, input, on: device, options: options)
+    }
+
+    /// Lists what is forwarded now.
+    ///
+    /// The query `forward.list`. Callers: owner.
+    public func list(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Forward.List.Output {
+        try await client.call(Forward.List.self, Nothing(), on: device, options: options)
+    }
+
+    /// Listens on the device for the caller.
+    ///
+    /// The stream `forward.listen`. Callers: grant forward.
+    public func listen(
+        _ input: Forward.Listen.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Forward.Listen> {
+        try await client.open(Forward.Listen.self, input, on: device, options: options)
+    }
+
+    /// Forwards until the caller closes the stream.
+    ///
+    /// The stream `forward.run`. Callers: owner.
+    public func run(
+        _ input: Forward.Run.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Forward.Run> {
+        try await client.open(Forward.Run.self, input, on: device, options: options)
+    }
+
+    /// Starts forwarding.
+    ///
+    /// The action `forward.start`. Callers: owner.
+    public func start(
+        _ input: Forward.Start.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Forward.Start.Output {
+        try await client.call(Forward.Start.self, input, on: device, options: options)
+    }
+
+    /// Ends a forward.
+    ///
+    /// The action `forward.stop`. Callers: owner.
+    public func stop(
+        _ input: Forward.Stop.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Forward.Stop.Output {
+        try await client.call(Forward.Stop.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `inbox.…`, each as a function.
+public struct InboxNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Accepts or rejects an offer.
+    ///
+    /// The action `inbox.decide`. Callers: owner.
+    public func decide(
+        _ input: Inbox.Decide.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Inbox.Decide.Output {
+        try await client.call(Inbox.Decide.self, input, on: device, options: options)
+    }
+
+    /// Lists the offers of other people and the files that have arrived.
+    ///
+    /// The query `inbox.list`. Callers: owner.
+    public func list(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Inbox.List.Output {
+        try await client.call(Inbox.List.self, Nothing(), on: device, options: options)
+    }
+
+    /// Sets or shows the rule for the offers of a device.
+    ///
+    /// The action `inbox.rule`. Callers: owner.
+    public func rule(
+        _ input: Inbox.SetRule.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Inbox.SetRule.Output {
+        try await client.call(Inbox.SetRule.self, input, on: device, options: options)
+    }
+
+    /// Reports offers as they arrive and change.
+    ///
+    /// The stream `inbox.watch`. Callers: owner.
+    public func watch(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Inbox.Watch> {
+        try await client.open(Inbox.Watch.self, Nothing(), on: device, options: options)
+    }
+}
+
+/// The methods named `invitations.…`, each as a function.
+public struct InvitationsNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Makes a one-time invitation for another device.
+    ///
+    /// The action `invitations.create`. Callers: owner.
+    public func create(
+        _ input: Invitations.Create.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Invitations.Create.Output {
+        try await client.call(Invitations.Create.self, input, on: device, options: options)
+    }
+
+    /// Lists the invitations that can still be used.
+    ///
+    /// The query `invitations.list`. Callers: owner.
+    public func list(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Invitations.List.Output {
+        try await client.call(Invitations.List.self, Nothing(), on: device, options: options)
+    }
+
+    /// Revokes an invitation.
+    ///
+    /// The action `invitations.revoke`. Callers: owner.
+    public func revoke(
+        _ input: Invitations.Revoke.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Invitations.Revoke.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `locations.…`, each as a function.
+public struct LocationsNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Adds a folder to the library and begins to scan it.
+    ///
+    /// The action `locations.add`. Callers: owner.
+    public func add(
+        _ input: Locations.Add.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Add.Output {
+        try await client.call(Locations.Add.self, input, on: device, options: options)
+    }
+
+    /// Lists the folders whose files are in the library.
+    ///
+    /// The query `locations.list`. Callers: grant library.
+    public func list(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.List.Output {
+        try await client.call(Locations.List.self, Nothing(), on: device, options: options)
+    }
+
+    /// Takes a folder out of the library; its files stay as they are.
+    ///
+    /// The action `locations.remove`. Callers: owner.
+    public func remove(
+        _ input: Locations.Remove.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Locations.Remove.self, input, on: device, options: options)
+    }
+
+    /// Brings the library to what is in a folder.
+    ///
+    /// The stream `locations.scan`. Callers: owner.
+    public func scan(
+        _ input: Locations.Scan.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Locations.Scan> {
+        try await client.open(Locations.Scan.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `offer.…`, each as a function.
+public struct OfferNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Offers files to another device, and sends them when its person accepts.
+    ///
+    /// The stream `offer.deliver`. Callers: owner.
+    public func deliver(
+        _ input: Offers.Deliver.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Offers.Deliver> {
+        try await client.open(Offers.Deliver.self, input, on: device, options: options)
+    }
+
+    /// Sends the contents of an accepted offer.
+    ///
+    /// The stream `offer.push`. Callers: paired.
+    public func push(
+        _ input: Offers.Push.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Offers.Push> {
+        try await client.open(Offers.Push.self, input, on: device, options: options)
+    }
+
+    /// Offers files; their contents are sent once the receiver has accepted.
+    ///
+    /// The stream `offer.send`. Callers: paired.
+    public func send(
+        _ input: Offers.Send.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Offers.Send> {
+        try await client.open(Offers.Send.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `pairing.…`, each as a function.
+public struct PairingNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Accepts or refuses a pairing that waits.
+    ///
+    /// The action `pairing.decide`. Callers: owner.
+    public func decide(
+        _ input: PairingMethods.Decide.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(PairingMethods.Decide.self, input, on: device, options: options)
+    }
+
+    /// Lists the failed attempts to pair of the last week.
+    ///
+    /// The query `pairing.failed`. Callers: owner.
+    public func failed(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> PairingMethods.Failed.Output {
+        try await client.call(PairingMethods.Failed.self, Nothing(), on: device, options: options)
+    }
+
+    /// Pairs this device with the one that made an invitation.
+    ///
+    /// The stream `pairing.join`. Callers: owner.
+    public func join(
+        _ input: PairingMethods.Join.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<PairingMethods.Join> {
+        try await client.open(PairingMethods.Join.self, input, on: device, options: options)
+    }
+
+    /// Presents a one-time invitation.
+    ///
+    /// The stream `pairing.present`. Callers: anyone.
+    public func present(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<PairingMethods.Present> {
+        try await client.open(PairingMethods.Present.self, Nothing(), on: device, options: options)
+    }
+
+    /// Lists the pairings that wait for this device's person.
+    ///
+    /// The query `pairing.waiting`. Callers: owner.
+    public func waiting(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> PairingMethods.Waiting.Output {
+        try await client.call(PairingMethods.Waiting.self, Nothing(), on: device, options: options)
+    }
+
+    /// Follows the pairings that wait for this device's person.
+    ///
+    /// The stream `pairing.watch`. Callers: owner.
+    public func watch(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<PairingMethods.Watch> {
+        try await client.open(PairingMethods.Watch.self, Nothing(), on: device, options: options)
+    }
+}
+
+/// The methods named `reach.…`, each as a function.
+public struct ReachNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Examines step by step whether a device can be reached, and why not.
+    ///
+    /// The stream `reach.examine`. Callers: owner.
+    public func examine(
+        _ input: Reach.Examine.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Reach.Examine> {
+        try await client.open(Reach.Examine.self, input, on: device, options: options)
+    }
+
+    /// Takes why a stream of the caller's other end failed.
+    ///
+    /// The query `reach.failed`. Callers: paired.
+    public func failed(
+        _ input: Reach.Failed.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Reach.Failed.self, input, on: device, options: options)
+    }
+
+    /// Has a device be reached one way, as long as the stream is open.
+    ///
+    /// The stream `reach.hold`. Callers: owner.
+    public func hold(
+        _ input: Reach.Hold.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Reach.Hold> {
+        try await client.open(Reach.Hold.self, input, on: device, options: options)
+    }
+
+    /// Sends or receives bytes for a while, to measure the throughput.
+    ///
+    /// The stream `reach.load`. Callers: paired.
+    public func load(
+        _ input: Reach.Load.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Reach.Load> {
+        try await client.open(Reach.Load.self, input, on: device, options: options)
+    }
+
+    /// Measures the connection to a device: latency, throughput, loss.
+    ///
+    /// The stream `reach.measure`. Callers: owner.
+    public func measure(
+        _ input: Reach.Measure.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Reach.Measure> {
+        try await client.open(Reach.Measure.self, input, on: device, options: options)
+    }
+
+    /// Sets, or tells, the way by which devices are reached: auto, direct, relay or local.
+    ///
+    /// The action `reach.prefer`. Callers: owner.
+    public func prefer(
+        _ input: Reach.Prefer.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Reach.Prefer.Output {
+        try await client.call(Reach.Prefer.self, input, on: device, options: options)
+    }
+
+    /// Tells the caller its grants on this device.
+    ///
+    /// The query `reach.standing`. Callers: paired.
+    public func standing(
+        _ input: Reach.Standing.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Reach.Standing.Output {
+        try await client.call(Reach.Standing.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `search.…`, each as a function.
+public struct SearchNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Finds files in the library by a query.
+    ///
+    /// The query `search.files`. Callers: grant library.
+    public func files(
+        _ input: Search.Find.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Search.Find.Output {
+        try await client.call(Search.Find.self, input, on: device, options: options)
+    }
+
+    /// Finds files, and tells what comes and goes.
+    ///
+    /// The stream `search.follow`. Callers: grant library.
+    public func follow(
+        _ input: Search.Follow.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Search.Follow> {
+        try await client.open(Search.Follow.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `services.…`, each as a function.
+public struct ServicesNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Tells which services there are for the caller.
+    ///
+    /// The stream `services.watch`. Callers: paired.
+    public func watch(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Services.Watch> {
+        try await client.open(Services.Watch.self, Nothing(), on: device, options: options)
+    }
+}
+
+/// The methods named `shell.…`, each as a function.
+public struct ShellNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Attaches to a running shell, at the caller's last position or with its screen.
+    ///
+    /// The stream `shell.attach`. Callers: grant shell.
+    public func attach(
+        _ input: Shell.Attach.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Shell.Attach> {
+        try await client.open(Shell.Attach.self, input, on: device, options: options)
+    }
+
+    /// Ends a shell, or changes who may attach to it.
+    ///
+    /// The action `shell.change`. Callers: grant shell.
+    public func change(
+        _ input: Shell.Change.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Shell.Change.Output {
+        try await client.call(Shell.Change.self, input, on: device, options: options)
+    }
+
+    /// Opens a shell or runs a command, on a terminal or on pipes.
+    ///
+    /// The stream `shell.open`. Callers: grant shell.
+    public func open(
+        _ input: Shell.Open.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Shell.Open> {
+        try await client.open(Shell.Open.self, input, on: device, options: options)
+    }
+
+    /// Lists the shells the caller may attach to.
+    ///
+    /// The query `shell.sessions`. Callers: grant shell.
+    public func sessions(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Shell.Sessions.Output {
+        try await client.call(Shell.Sessions.self, Nothing(), on: device, options: options)
+    }
+}
+
+/// The methods named `tags.…`, each as a function.
+public struct TagsNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Gives tags to files of the library, and takes them away.
+    ///
+    /// The action `tags.change`. Callers: owner.
+    public func change(
+        _ input: Tags.Change.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Tags.Change.self, input, on: device, options: options)
+    }
+
+    /// Deletes a tag and those beneath it.
+    ///
+    /// The action `tags.delete`. Callers: owner.
+    public func delete(
+        _ input: Tags.Delete.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Tags.Delete.self, input, on: device, options: options)
+    }
+
+    /// Lists the tags.
+    ///
+    /// The query `tags.list`. Callers: grant library.
+    public func list(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Tags.List.Output {
+        try await client.call(Tags.List.self, Nothing(), on: device, options: options)
+    }
+}
+
+/// The methods named `trust.…`, each as a function.
+public struct TrustNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Changes what devices under your root may do here that become known by their certificates.
+    ///
+    /// The action `trust.admit`. Callers: owner.
+    public func admit(
+        _ input: Trust.Admit.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Admit.Output {
+        try await client.call(Trust.Admit.self, input, on: device, options: options)
+    }
+
+    /// Makes your root key on this device, and enrols the device itself.
+    ///
+    /// The action `trust.begin`. Callers: owner.
+    public func begin(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Begin.Output {
+        try await client.call(Trust.Begin.self, Nothing(), on: device, options: options)
+    }
+
+    /// Exchanges certificates with a device under your root that is not paired.
+    ///
+    /// The action `trust.connect`. Callers: owner.
+    public func connect(
+        _ input: Trust.Connect.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Connect.Output {
+        try await client.call(Trust.Connect.self, input, on: device, options: options)
+    }
+
+    /// Asks for a certificate, and shows the code for the holder of the root key.
+    ///
+    /// The stream `trust.enrol`. Callers: owner.
+    public func enrol(
+        _ input: Trust.Enrol.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Trust.Enrol> {
+        try await client.open(Trust.Enrol.self, input, on: device, options: options)
+    }
+
+    /// Exchanges certificates under one root.
+    ///
+    /// The stream `trust.introduce`. Callers: anyone.
+    public func introduce(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Trust.Introduce> {
+        try await client.open(Trust.Introduce.self, Nothing(), on: device, options: options)
+    }
+
+    /// Issues a certificate to a paired device that shows a code.
+    ///
+    /// The action `trust.issue`. Callers: owner.
+    public func issue(
+        _ input: Trust.Issue.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Issue.Output {
+        try await client.call(Trust.Issue.self, input, on: device, options: options)
+    }
+
+    /// Exchanges certificates and the newer revocation list.
+    ///
+    /// The action `trust.meet`. Callers: paired.
+    public func meet(
+        _ input: Trust.Meet.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Meet.Output {
+        try await client.call(Trust.Meet.self, input, on: device, options: options)
+    }
+
+    /// Gives an enrolled device the network keys it lacks.
+    ///
+    /// The query `trust.networks`. Callers: paired.
+    public func networks(
+        _ input: Trust.Networks.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Networks.Output {
+        try await client.call(Trust.Networks.self, input, on: device, options: options)
+    }
+
+    /// Offers a certificate to a device that shows a code.
+    ///
+    /// The stream `trust.offer`. Callers: paired.
+    public func offer(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Trust.Offer> {
+        try await client.open(Trust.Offer.self, Nothing(), on: device, options: options)
+    }
+
+    /// Renews the certificate of the device that calls.
+    ///
+    /// The action `trust.renew`. Callers: paired.
+    public func renew(
+        _ input: Trust.Renew.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Renew.Output {
+        try await client.call(Trust.Renew.self, input, on: device, options: options)
+    }
+
+    /// Revokes a device for good, and tells the others.
+    ///
+    /// The action `trust.revoke`. Callers: owner.
+    public func revoke(
+        _ input: Trust.Revoke.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Revoke.Output {
+        try await client.call(Trust.Revoke.self, input, on: device, options: options)
+    }
+
+    /// Shows this device's certificate, its root, and who is revoked.
+    ///
+    /// The query `trust.status`. Callers: owner.
+    public func status(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trust.Status.Output {
+        try await client.call(Trust.Status.self, Nothing(), on: device, options: options)
+    }
+
+    /// Sends a newer revocation list.
+    ///
+    /// The action `trust.update`. Callers: paired.
+    public func update(
+        _ input: Trust.Update.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Trust.Update.self, input, on: device, options: options)
+    }
+}
