@@ -1,6 +1,7 @@
 import Foundation
 import KithIO
 import KithIndex
+import KithNode
 import KithWire
 import Logging
 
@@ -22,6 +23,9 @@ actor LibraryCollection {
     private var scanned: [UUID: Set<Int64>] = [:]
     private var repeating: Task<Void, Never>?
     private var isStopping = false
+    /// Where what happens is published, and what happens when the device stops.
+    private(set) var events: (hub: EventHub, shutdown: AsyncEvent)?
+    private var areEventsWanted = false
 
     /// Makes the collection of the device with this data directory; `changed` is called with the id of a library whose
     /// index is not as it was.
@@ -74,6 +78,15 @@ actor LibraryCollection {
         let open = keepers.values
         keepers = [:]
         for keeper in open { await keeper.stop() }
+    }
+
+    /// Publishes what happens to the libraries there, once somebody wants to know.
+    func publish(in hub: EventHub, shutdown: AsyncEvent) { events = (hub, shutdown) }
+
+    /// Publishes from now on what happens, if it does not already.
+    func publishEvents() async {
+        areEventsWanted = true
+        for keeper in keepers.values { await keeper.publishEvents() }
     }
 
     /// What is there, read when it is asked for the first time.
@@ -152,8 +165,11 @@ actor LibraryCollection {
             if keeper.directory == library.path { return keeper }
             Task(name: "kith library moved") { await keeper.stop() }
         }
+        let topics = events.map { LibraryTopics($0.hub, library: library.idText) }
+        if areEventsWanted { _ = topics?.want() }
         let keeper = LibraryKeeper(
-            library, data: data, keepsUp: keepsUp && !library.isUnconfirmed, logger: logger, changed: changed)
+            library, data: data, keepsUp: keepsUp && !library.isUnconfirmed, topics: topics, logger: logger,
+            changed: changed)
         keepers[library.id] = keeper
         return keeper
     }

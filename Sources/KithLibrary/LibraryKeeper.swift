@@ -1,4 +1,5 @@
 import Foundation
+import KithAPI
 import KithIO
 import KithIndex
 import KithWire
@@ -14,9 +15,12 @@ struct ScanProgress: Sendable {
 actor LibraryKeeper {
     /// A scan that goes on, with those who follow it.
     private final class Run {
+        let location: IndexLocation
         var last = ScanProgress()
         var followers: [Int: AsyncThrowingStream<ScanProgress, any Error>.Continuation] = [:]
         var task: Task<Void, Never>?
+
+        init(_ location: IndexLocation) { self.location = location }
     }
 
     /// How often a location is scanned whose changes nobody tells, or that was not there.
@@ -42,6 +46,10 @@ actor LibraryKeeper {
     private var following: Task<Void, Never>?
     private var repeating: Task<Void, Never>?
     private var nextFollower = 0
+    /// Publishes what happens; `nil` where there are no events.
+    let topics: LibraryTopics?
+    /// Publishes what changes in the index.
+    var publishing: Task<Void, Never>?
 
     /// Makes the keeper of a library that is there.
     ///
@@ -49,13 +57,15 @@ actor LibraryKeeper {
     ///   - library: The library.
     ///   - data: The device's data directory, which is in no location.
     ///   - keepsUp: Whether its locations are scanned and watched; else only on request.
+    ///   - topics: Publishes what happens; `nil` where there are no events.
     ///   - logger: Told what a person is not.
     ///   - changed: Called with the id of the library when its index is not as it was, as long as it is kept up.
     init(
-        _ library: KnownLibrary, data: String, keepsUp: Bool, logger: Logger,
+        _ library: KnownLibrary, data: String, keepsUp: Bool, topics: LibraryTopics?, logger: Logger,
         changed: @escaping @Sendable (UUID) async -> Void = { _ in }
     ) {
         self.changed = changed
+        self.topics = topics
         (id, directory, isElsewhere) = (library.id, library.path, library.isElsewhere)
         self.data = data
         self.keepsUp = keepsUp
@@ -63,6 +73,9 @@ actor LibraryKeeper {
     }
 
     // MARK: - Life
+
+    /// The index, if it is open.
+    var openedIndex: FileIndex? { opened }
 
     /// The index, opened now if it is not; made when it is not there.
     ///
@@ -77,6 +90,7 @@ actor LibraryKeeper {
         // The device's own data change with each of its calls.
         let index = try FileIndex(path: path, excluding: data, logger: logger)
         (opened, self.lock) = (index, lock)
+        if let topics, topics.areWanted { publishChanges(of: index, to: topics) }
         return index
     }
 
@@ -161,6 +175,9 @@ actor LibraryKeeper {
         noticing = nil
         (following, repeating, watcher) = (nil, nil, nil)
         watched = []
+        publishing?.cancel()
+        await publishing?.value
+        publishing = nil
         opened?.close()
         opened = nil
         lock?.release()
@@ -183,6 +200,7 @@ actor LibraryKeeper {
         -> IndexLocation
     {
         let location = try index().addLocation(at: path, name: name, rules: rules, mode: mode)
+        topics?.publish(.locationAdded(.init(location)))
         keepUp()
         _ = try run(location.id)
         return location
@@ -199,6 +217,7 @@ actor LibraryKeeper {
         watcher?.forget(location.path)
         watched.remove(id)
         try await index.removeLocation(id)
+        topics?.publish(.locationRemoved(.init(location)))
     }
 
     /// Whether a location is being scanned, and whether its changes are noticed.
@@ -227,9 +246,9 @@ actor LibraryKeeper {
     private func run(_ id: Int64) throws(KithError) -> Run {
         if let run = runs[id] { return run }
         let index = try index()
-        _ = try index.location(id)
-        let run = Run()
+        let run = Run(try index.location(id))
         runs[id] = run
+        topics?.publish(.scanBegan(.init(run.location)))
         let watcher = watcher
         run.task = Task { [weak self] in
             do throws(KithError) {
@@ -245,20 +264,24 @@ actor LibraryKeeper {
     private func tell(_ id: Int64, _ counts: ScanCounts) {
         guard let run = runs[id] else { return }
         run.last = ScanProgress(counts: counts)
+        topics?.publish(.scanProgressed(.init(run.location, run.last)))
         for follower in run.followers.values { follower.yield(run.last) }
     }
 
     private func end(_ id: Int64, _ counts: ScanCounts) {
         if let watcher, !watcher.isFull { watched.insert(id) } else { watched.remove(id) }
         guard let run = runs.removeValue(forKey: id) else { return }
+        run.last = ScanProgress(counts: counts, isLast: true)
+        topics?.publish(.scanEnded(.init(run.location, run.last)))
         for follower in run.followers.values {
-            follower.yield(ScanProgress(counts: counts, isLast: true))
+            follower.yield(run.last)
             follower.finish()
         }
     }
 
     private func end(_ id: Int64, _ error: KithError) {
         guard let run = runs.removeValue(forKey: id) else { return }
+        topics?.publish(.scanEnded(.init(run.location, run.last, problem: error.message)))
         if error.code != .cancelled { logger.warning("A scan failed.", metadata: ["error": "\(error)"]) }
         for follower in run.followers.values { follower.finish(throwing: error) }
     }

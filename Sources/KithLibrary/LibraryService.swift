@@ -65,11 +65,12 @@ public final class LibraryService: Service {
                 try await self.keeper(input.library, for: context).index().deleteTag(Self.tag(input.name))
                 return Nothing()
             },
-        ] + librariesHandlers + jobsHandlers + contentHandlers
+        ] + librariesHandlers + jobsHandlers + contentHandlers + eventHandlers
     }
 
     /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
     public func start(_ context: StartContext) async throws {
+        if let events = context.events { await collection.publish(in: events, shutdown: context.shutdown) }
         await collection.start()
         await startJobs()
     }
@@ -161,7 +162,7 @@ public final class LibraryService: Service {
         try await stream.finish()
     }
 
-    private static func progress(_ step: ScanProgress) -> Library.Progress {
+    static func progress(_ step: ScanProgress) -> Library.Progress {
         let counts = step.counts
         return Library.Progress(
             folders: UInt64(counts.folders), entries: UInt64(counts.entries), added: UInt64(counts.added),

@@ -175,7 +175,7 @@ public enum LibraryEvents {
 
     /// An event with its number.
     public struct Numbered: Codable, Hashable, Sendable {
-        /// The library's name.
+        /// The library's id.
         public var library: String
         /// The time at which the device began to count, in milliseconds since 1970.
         public var epoch: UInt64
@@ -209,7 +209,7 @@ public enum LibraryEvents {
     public enum Follow: StreamMethod {
         /// The input: what is wanted.
         public struct Input: Codable, Hashable, Sendable {
-            /// The library, by its name; absent: any.
+            /// The library, by its name or its id; absent: any.
             public var library: String?
             /// The types wanted; none: all.
             public var types: [LibraryEvent.Kind]

@@ -1,0 +1,71 @@
+import KithAPI
+import KithIO
+import KithNode
+import KithWire
+
+extension LibraryService {
+    var eventHandlers: [Handler] {
+        [
+            .stream(LibraryEvents.Follow.self) { try await self.follow($0, $1, $2) }.limited(to: 16)
+        ]
+    }
+
+    private func follow(
+        _ input: LibraryEvents.Follow.Input, _ context: CallContext, _ pending: PendingStream<LibraryEvents.Follow>
+    ) async throws {
+        guard (1...4_096).contains(input.buffer) else {
+            throw KithError(.invalid, "`buffer` must be 1 to 4,096.")
+        }
+        guard input.types.count <= 64, input.resources.count <= 64, input.path?.bytes.count ?? 0 <= 4_096 else {
+            throw KithError(
+                .invalid, "`types` and `resources` list at most 64 each, and `path` has at most 4,096 bytes.")
+        }
+        guard let (hub, shutdown) = await collection.events else {
+            throw KithError(.unsupported, "Events need a node, and here is none.")
+        }
+        var library: String?
+        if let word = input.library { library = try await keeper(word, for: context).id.uuidString.lowercased() }
+        await collection.publishEvents()
+        let subscription = try LibraryTopics.follow(
+            library, in: hub, buffer: Int(input.buffer), after: input.after)
+        defer { subscription.cancel() }
+        let stream = try await pending.accept(
+            LibraryEvents.Position(epoch: hub.epoch, sequence: subscription.sequence))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            defer { group.cancelAll() }
+            group.addTask {
+                for try await delivery in subscription.deliveries {
+                    switch delivery {
+                    case .gap(let gap): try await stream.send(.gap(gap))
+                    case .event(let event):
+                        guard let wanted = input.wanted(of: event.message) else { continue }
+                        let numbered = LibraryEvents.Numbered(event, wanted)
+                        guard await self.mayBeSeen(numbered.library, by: context) else { continue }
+                        try await stream.send(.event(numbered))
+                    }
+                }
+            }
+            group.addTask { try await stream.end() }
+            group.addTask { await shutdown.wait() }
+            try await group.next()
+        }
+        try await stream.finish()
+    }
+
+    /// Whether the caller may know of a library: another device may not of one that is unconfirmed.
+    private func mayBeSeen(_ library: String, by context: CallContext) async -> Bool {
+        guard context.caller != .owner else { return true }
+        // One that is not there any more is nobody's business.
+        return (try? await collection.library(library, isOwner: false)) != nil
+    }
+}
+
+extension LibraryEvents.Numbered {
+    fileprivate init(_ event: Event<LibraryEvent>, _ wanted: LibraryEvent) {
+        var library = ""
+        // `$library/ID/…`
+        if event.topic.segments.count > 1, case .literal(let id) = event.topic.segments[1] { library = id }
+        self.init(
+            library: library, epoch: event.epoch, sequence: event.sequence, time: event.time, event: wanted)
+    }
+}
