@@ -93,7 +93,12 @@ final class SharedStream: Sendable {
                 do {
                     try await withThrowingTaskGroup { group in
                         group.addTask { try await self.pumpIn(to: near, of: method) }
-                        group.addTask { try await self.pumpOut(from: sent) }
+                        group.addTask {
+                            try await self.pumpOut(from: sent)
+                            // Where nothing flows, the caller need not say that nothing more comes: it is there until
+                            // the service has ended.
+                            if method.upstream.form == .nothing { try? await near.finish() }
+                        }
                         // The first failure calls the other off; waitForAll would wait for it.
                         while try await group.next() != nil {}
                     }
@@ -108,8 +113,6 @@ final class SharedStream: Sendable {
     private func pumpIn(to stream: any ByteStream, of method: AnyMethod) async throws {
         var isHeard = true
         var taken = 0
-        // Where nothing flows, nobody waits for the caller to say so; another device would.
-        if method.upstream.form == .nothing { try? await stream.finish() }
         func next() async throws -> Received? {
             do { return try await received.receive() } catch is Ended { return nil }
         }
