@@ -18,6 +18,9 @@ enum Platform {
         unsafe setsockopt(descriptor, SOL_SOCKET, SO_NOSIGPIPE, &on, socklen_t(MemoryLayout<Int32>.size))
     }
 
+    /// Does nothing: what comes at a connection that is shut down is dropped, and its writer goes on.
+    static func reset(_ descriptor: Int32) {}
+
     /// The user at the other end of a connected socket; `nil` when the system does not say.
     static func peerUser(_ descriptor: Int32) -> uid_t? {
         var user: uid_t = 0

@@ -23,6 +23,14 @@ enum Platform {
     /// Does what can be said only after opening.
     static func configure(_ descriptor: Int32) {}
 
+    /// Ends a TCP connection for whoever still writes to it; does nothing of another socket.
+    ///
+    /// A connection that is shut down takes what comes, until its buffer is full, and its writer waits from then on.
+    static func reset(_ descriptor: Int32) {
+        var nobody = sockaddr(sa_family: sa_family_t(AF_UNSPEC), sa_data: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        _ = unsafe connect(descriptor, &nobody, socklen_t(MemoryLayout<sockaddr>.size))
+    }
+
     /// The user at the other end of a connected socket; `nil` when the system does not say.
     static func peerUser(_ descriptor: Int32) -> uid_t? {
         // struct ucred { pid, uid, gid }: glibc hides it from Swift.

@@ -38,6 +38,12 @@ final class SocketDescriptor: Sendable {
     /// Ends both directions at once; every waiting call of either end returns.
     func shutDown() { _ = shutdown(number, Int32(SHUT_RDWR)) }
 
+    /// Ends both directions at once, also for another end that waits for room to write; what is on its way may be lost.
+    func breakOff() {
+        shutDown()
+        Platform.reset(number)
+    }
+
     /// The process at the other end.
     var peer: PeerCredentials { PeerCredentials(user: Platform.peerUser(number)) }
 

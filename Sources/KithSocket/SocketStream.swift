@@ -264,6 +264,8 @@ final class SocketStream: ByteStream {
         abandon(
             KithError(code, "It was broken off (\(code.rawValue))."),
             saying: Self.bytes(Self.abortBit | UInt32(code.wireCode)))
+        // The other end may be waiting for room, and then reads nothing of this.
+        if state.withLock({ $0.aborted != nil }) { descriptor.breakOff() }
     }
 
     func fail(_ error: KithError) {
@@ -271,7 +273,9 @@ final class SocketStream: ByteStream {
         if text.count > Self.errorLimit {
             text = RPCError(KithError(error.code, error.message.prefix(bytes: 4096))).json
         }
-        guard sendsErrors, text.count <= Self.errorLimit else { return abort(error.code) }
+        guard sendsErrors, text.count <= Self.errorLimit else {
+            return abandon(error, saying: Self.bytes(Self.abortBit | UInt32(error.code.wireCode)))
+        }
         abandon(error, saying: Self.bytes(Self.abortBit | Self.errorBit | UInt32(text.count)) + text)
     }
 
