@@ -57,6 +57,7 @@ struct Root: AsyncParsableCommand {
                 subcommands: [
                     AddCommand.self, SearchCommand.self, LibraryCommand.self, TagsCommand.self,
                     FindDuplicatesCommand.self, JobsCommand.self,
+                    EventsCommand.self,
                 ]),
             CommandGroup(name: "Servers", subcommands: [RelayCommand.self, DirectoryCommand.self]),
             CommandGroup(
