@@ -16,11 +16,12 @@ struct APICommand: ParsableCommand {
               kith api show files.list                 one: what goes in and out, and who may call it
               kith api openrpc > kith.json             for programs: OpenRPC, with JSON Schemas
               kith api reference > Methods.md          for people: a page in Markdown
+              kith api generate python -o kith.py      for programs: a typed client
 
             The running device is asked, which also knows the services that were added to it; without one it is this \
             program's own table.
             """),
-        subcommands: [APIMethods.self, APIShow.self, APIOpenRPC.self, APIReference.self])
+        subcommands: [APIMethods.self, APIShow.self, APIOpenRPC.self, APIReference.self, APIGenerate.self])
 
     /// The table of the running device; without one, this program's.
     static func document(_ globals: GlobalOptions) async throws -> OpenRPC {
