@@ -28,8 +28,9 @@ extension Bench {
         var options = Device.Options()
         options.endpoint.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
         options.services = .only([EchoService()])
+        options.apiPort = 0
         let near = try await Device.open(directory: folder + "/near", options: options)
-        options.name = "far"
+        (options.name, options.apiPort) = ("far", nil)
         let far = try await Device.open(directory: folder + "/far", options: options)
         var results: [Samples] = []
         try await far.whileRunning {
@@ -68,7 +69,13 @@ extension Bench {
         guard let carrier = try await SocketCarrier.connect(directory: directory) else {
             throw KithError(.closed, "The device is not there.")
         }
+        guard let endpoint = try APIEndpoint.read(directory: directory) else {
+            throw KithError(.closed, "The device has no port for programs.")
+        }
+        let loopback = try await SocketCarrier.connect(
+            tcp: endpoint.port, token: endpoint.token, proof: endpoint.proof)
         let (client, outside, input) = (near.client, Client(carrier), ByteString([1, 2, 3, 4]))
+        let overTCP = Client(loopback)
         let actor = Actor()
         let sockets = try SocketPair()
         let streams = try await pair()
@@ -90,6 +97,7 @@ extension Bench {
             ("call in process", 5, { _ = try await client.call(Echo.self, input) }),
             ("socket pair, round trip of two threads", nil, { try sockets.roundTrip() }),
             ("call over the socket", 100, { _ = try await outside.call(Echo.self, input) }),
+            ("call over loopback TCP", 200, { _ = try await overTCP.call(Echo.self, input) }),
             (
                 "QUIC stream opened, round trip", nil,
                 {
@@ -120,6 +128,7 @@ extension Bench {
         }
         sockets.close()
         carrier.close()
+        loopback.close()
         await close(streams)
         echoing.cancel()
         return results

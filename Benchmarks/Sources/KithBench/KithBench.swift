@@ -9,7 +9,7 @@ import Foundation
 
     private enum Part: String, CaseIterable {
         case bulk, engine, connect, first, echo, streams, idle, coding, calls, events, requests, peers, trust,
-            discovery, node, library
+            discovery, node, library, rpc
     }
 
     static func main() async throws {
@@ -17,7 +17,8 @@ import Foundation
         var json: String?
         var mebibytes = 1024
         var rounds = 200
-        var parts = Part.allCases
+        // Its parts are among the others.
+        var parts = Part.allCases.filter { $0 != .rpc }
         while let argument = arguments.popFirst() {
             let value = arguments.popFirst()
             switch (argument, value, value.flatMap { Int($0) }, value.flatMap { Part(rawValue: $0) }) {
@@ -47,7 +48,12 @@ import Foundation
             case .calls:
                 try await Bench.calls(rounds: 10_000, into: &report)
                 try await Bench.observedCalls(rounds: 10_000, into: &report)
-            case .events: try await Bench.events(into: &report)
+            case .events:
+                try await Bench.events(into: &report)
+                try await Bench.fanOut(into: &report)
+            case .rpc:
+                try await Bench.calls(rounds: 10_000, into: &report)
+                try await Bench.fanOut(into: &report)
             case .requests: try await Bench.requests(into: &report)
             case .peers: try await Bench.peers(into: &report)
             case .trust: try await Bench.trust(into: &report)
