@@ -6,11 +6,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
+
+#ifdef __linux__
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#endif
 
 int kith_file_next_data(int descriptor, uint64_t offset, uint64_t *start, uint64_t *end) {
     off_t data = lseek(descriptor, (off_t)offset, SEEK_DATA);
@@ -55,6 +62,59 @@ int kith_file_punch(int descriptor, uint64_t offset, uint64_t length) {
 
 int kith_file_link(int from_directory, const char *from, int to_directory, const char *to) {
     return linkat(from_directory, from, to_directory, to, 0) < 0 ? -errno : 0;
+}
+
+// What file systems say when they cannot, each in its way.
+static int cannot(int failure) {
+    return failure == ENOSYS || failure == EINVAL || failure == ENOTTY || failure == EOPNOTSUPP || failure == EBADF ||
+           failure == EPERM || failure == ETXTBSY;
+}
+
+int kith_file_clone(int from, int to) {
+#ifdef __linux__
+    int result;
+    do result = ioctl(to, FICLONE, from);
+    while (result < 0 && errno == EINTR);
+    if (result == 0) return 0;
+    return cannot(errno) ? -EOPNOTSUPP : -errno;
+#else
+    (void)from, (void)to;
+    return -EOPNOTSUPP;
+#endif
+}
+
+intptr_t kith_file_copy_range(int from, int to, uint64_t offset, size_t count) {
+#ifdef __linux__
+    loff_t in = (loff_t)offset, out = (loff_t)offset;
+    ssize_t result;
+    do result = copy_file_range(from, &in, to, &out, count, 0);
+    while (result < 0 && errno == EINTR);
+    if (result >= 0) return result;
+    return cannot(errno) || errno == EXDEV ? -EOPNOTSUPP : -(intptr_t)errno;
+#else
+    (void)from, (void)to, (void)offset, (void)count;
+    return -EOPNOTSUPP;
+#endif
+}
+
+void kith_file_begin_sync(int descriptor) {
+#ifdef __linux__
+    sync_file_range(descriptor, 0, 0, SYNC_FILE_RANGE_WRITE);
+#else
+    (void)descriptor;
+#endif
+}
+
+int kith_file_exchange(int one_directory, const char *one, int other_directory, const char *other) {
+#if defined(__linux__)
+    // RENAME_EXCHANGE is 2.
+    if (syscall(SYS_renameat2, one_directory, one, other_directory, other, 2) == 0) return 0;
+#elif defined(__APPLE__)
+    if (renameatx_np(one_directory, one, other_directory, other, RENAME_SWAP) == 0) return 0;
+#else
+    errno = ENOSYS;
+#endif
+    return errno == ENOSYS || errno == EINVAL || errno == ENOTSUP ? -EOPNOTSUPP : -errno;
 }
 
 intptr_t kith_file_list_attributes(int descriptor, char *names, size_t capacity) {

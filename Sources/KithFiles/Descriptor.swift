@@ -237,6 +237,16 @@ final class Descriptor: Sendable {
             })
     }
 
+    /// Exchanges two names at once.
+    func exchange(_ name: [UInt8], with other: [UInt8], in folder: Descriptor) throws(Errno) {
+        try check(mayGo: name)
+        try folder.check(mayGo: other)
+        _ = try Errno.check(
+            unsafe withCString(name) { one in
+                unsafe withCString(other) { unsafe kith_file_exchange(number, one, folder.number, $0) }
+            })
+    }
+
     func remove(_ name: [UInt8], isFolder: Bool = false) throws(Errno) {
         try check(mayGo: name)
         _ = try Errno.check(unsafe withCString(name) { unsafe kith_file_unlink(number, $0, isFolder ? 1 : 0) })

@@ -7,6 +7,7 @@
 #include "KithProtection.h"
 #include "KithFileContents.h"
 #include "KithFolderWatch.h"
+#include "KithVolumes.h"
 #include "KithUDP.h"
 #include "KithNetwork.h"
 #include "KithSpawn.h"

@@ -21,6 +21,19 @@ int kith_file_punch(int descriptor, uint64_t offset, uint64_t length);
 /// Gives the file `from` in `from_directory` the second name `to` in `to_directory`; a link is not followed.
 int kith_file_link(int from_directory, const char *from, int to_directory, const char *to);
 
+/// Makes an empty file share the contents of another, where the file system can. -EOPNOTSUPP or -EXDEV where it cannot.
+int kith_file_clone(int from, int to);
+
+/// Copies bytes inside of the kernel, to the same offset; may do less than asked for, 0 at the end of the file.
+/// -EOPNOTSUPP where it cannot.
+intptr_t kith_file_copy_range(int from, int to, uint64_t offset, size_t count);
+
+/// Begins to write what a file was given to the disk, without waiting for it.
+void kith_file_begin_sync(int descriptor);
+
+/// Exchanges two names at once. -EOPNOTSUPP where the file system cannot.
+int kith_file_exchange(int one_directory, const char *one, int other_directory, const char *other);
+
 /// Writes the names of the extended attributes, each ending in NUL. Returns their length.
 intptr_t kith_file_list_attributes(int descriptor, char *names, size_t capacity);
 
