@@ -128,6 +128,17 @@ enum IndexSchema {
                     END;
                     """)
         }
+        migrator.registerMigration("volumes") { database in
+            // Where a location is on its volume, to find it again where that is mounted later.
+            try database.execute(
+                sql: """
+                    CREATE TABLE location_volume (
+                        location INTEGER PRIMARY KEY REFERENCES location (id) ON DELETE CASCADE,
+                        fingerprint TEXT NOT NULL,
+                        path BLOB NOT NULL
+                    ) STRICT;
+                    """)
+        }
         return migrator
     }
 
