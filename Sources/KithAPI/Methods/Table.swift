@@ -42,5 +42,11 @@ extension API {
         AnyMethod(Libraries.SetDefault.self), AnyMethod(Libraries.Delete.self), AnyMethod(Libraries.Export.self),
         AnyMethod(Libraries.Import.self), AnyMethod(Locations.Browse.self), AnyMethod(Locations.Read.self),
         AnyMethod(LibraryEvents.Follow.self),
+        AnyMethod(Operations.Plan.self), AnyMethod(Operations.Confirm.self), AnyMethod(Operations.Results.self),
+        AnyMethod(Operations.List.self), AnyMethod(Operations.Undo.self), AnyMethod(Operations.Follow.self),
+        AnyMethod(Trash.List.self), AnyMethod(Trash.Restore.self), AnyMethod(Trash.Empty.self),
+        AnyMethod(Volumes.List.self), AnyMethod(Volumes.Follow.self), AnyMethod(Volumes.Test.self),
+        AnyMethod(Volumes.TestResult.self), AnyMethod(Volumes.Eject.self),
+        AnyMethod(Locations.FindMoved.self), AnyMethod(Locations.Relocate.self),
     ]
 }
