@@ -161,10 +161,12 @@ let floors: [[Target]] = [
         .target(
             name: "KithFiles",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithCatalog", "KithAPI", "KithNode", "CKithSystem",
+                "KithIO", "KithWire", "KithIdentity", "KithCatalog", "KithAPI", "KithIndex", "KithJobs", "KithNode",
+                "CKithSystem",
                 // Elsewhere it is not part of the system: a build must not fail for want of it.
                 .target(name: "CZstd", condition: .when(platforms: [.linux], traits: ["Zstd"])),
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
@@ -201,7 +203,8 @@ let floors: [[Target]] = [
             name: "Kith",
             dependencies: [
                 "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithReach", "KithAPI", "KithNet", "KithStore",
-                "KithSocket", "KithNode", "KithCompatibility", "KithShell", "KithFiles", "KithForward", "KithLibrary",
+                "KithSocket", "KithJobs", "KithNode", "KithCompatibility", "KithShell", "KithFiles", "KithForward",
+                "KithLibrary",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
@@ -311,7 +314,8 @@ let tests: [Target] = [
     test("Kith", "KithTesting", "KithSocket", "KithAPI", "KithRPC"),
     test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
     test(
-        "KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithCatalog", "KithAPI", "KithNode", "KithTesting",
+        "KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithCatalog", "KithAPI", "KithIndex", "KithJobs",
+        "KithNode", "KithTesting",
         crypto, logging),
     test(
         "KithLibrary", "KithIndex", "KithJobs", "KithTesting", logging,
