@@ -4,6 +4,7 @@ import KithFiles
 import KithForward
 import KithIO
 import KithIdentity
+import KithJobs
 import KithLibrary
 import KithNet
 import KithNode
@@ -121,11 +122,21 @@ struct DeviceParts: Sendable {
         if options.services.inbox {
             try node.add(InboxService(Self.inboxStorage(of: store, node: node, now: now), logger: options.logger))
         }
+        let jobs: JobBoard
         if options.services.library {
+            let library = LibraryService(
+                directory: store.directory, name: { ownName }, keepsUp: options.listens,
+                logger: options.logger)
+            jobs = library.jobs
+            try node.add(library)
+            try node.add(VolumesService(jobs))
+        } else {
+            jobs = JobBoard(path: store.directory + "/jobs.sqlite", logger: options.logger)
+        }
+        if options.services.files {
             try node.add(
-                LibraryService(
-                    directory: store.directory, name: { ownName }, keepsUp: options.listens,
-                    logger: options.logger))
+                OperationsService(
+                    directory: store.directory, protecting: protection, board: jobs, runsJobs: options.listens))
         }
         let foreign = CompatibilityAdapter(
             client: node.client, id: key.id, name: ownName, directory: store.directory, logger: options.logger)

@@ -210,15 +210,24 @@ actor LibraryKeeper {
     func remove(_ id: Int64) async throws(KithError) {
         let index = try index()
         let location = try index.location(id)
+        try await release(id)
+        try await index.removeLocation(id)
+        topics?.publish(.locationRemoved(.init(location)))
+    }
+
+    /// Ends the scan of a location, and watches it no more until the next one.
+    func release(_ id: Int64) async throws(KithError) {
+        let location = try index().location(id)
         if let run = runs[id] {
             run.task?.cancel()
             await run.task?.value
         }
         watcher?.forget(location.path)
         watched.remove(id)
-        try await index.removeLocation(id)
-        topics?.publish(.locationRemoved(.init(location)))
     }
+
+    /// Begins to scan a location, which nobody has to follow.
+    func beginScan(_ id: Int64) throws(KithError) { _ = try run(id) }
 
     /// Whether a location is being scanned, and whether its changes are noticed.
     func state(of id: Int64) -> (isScanning: Bool, isWatched: Bool) {

@@ -65,7 +65,8 @@ public final class LibraryService: Service {
                 try await self.keeper(input.library, for: context).index().deleteTag(Self.tag(input.name))
                 return Nothing()
             },
-        ] + librariesHandlers + jobsHandlers + contentHandlers + eventHandlers
+        ]
+            + librariesHandlers + jobsHandlers + contentHandlers + eventHandlers + volumesHandlers
     }
 
     /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
