@@ -58,6 +58,7 @@ struct Root: AsyncParsableCommand {
                     AddCommand.self, SearchCommand.self, LibraryCommand.self, TagsCommand.self,
                     FindDuplicatesCommand.self, JobsCommand.self,
                     EventsCommand.self,
+                    OrganizeCommand.self, TrashCommand.self, UndoCommand.self, VolumesCommand.self,
                 ]),
             CommandGroup(name: "Servers", subcommands: [RelayCommand.self, DirectoryCommand.self]),
             CommandGroup(

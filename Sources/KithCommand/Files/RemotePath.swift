@@ -34,11 +34,11 @@ struct RemotePath: Hashable {
     ///
     /// - Throws: `.notFound` when the folder of a local path is not there.
     func location() throws -> Files.Location {
-        Files.Location(device: device, path: Files.Path(device == nil ? try absolute() : path))
+        Files.Location(device: device, path: Files.Path(device == nil ? try Self.absolute(path) : path))
     }
 
     /// A local path from the top: the device's process works in another folder.
-    private func absolute() throws -> String {
+    static func absolute(_ path: String) throws -> String {
         guard !path.isEmpty else { throw KithError(.invalid, "A path cannot be empty.") }
         let full = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
         var names = full.split(separator: "/").map(String.init)

@@ -17,6 +17,7 @@ struct LibraryCommand: AsyncParsableCommand {
               kith library remove archive     a location; its files stay as they are
               kith library identify           read what is not known yet, for duplicates
               kith library verify archive     read all again: is it what it was?
+              kith library relocate archive /media/disk/archive
               kith library create Work        a second library: kith add ~/work --library Work
               kith library open /mnt/disk/library
 
@@ -37,6 +38,7 @@ struct LibraryCommand: AsyncParsableCommand {
             LibraryCloseCommand.self, LibraryRenameCommand.self, LibraryDefaultCommand.self, LibraryExportCommand.self,
             LibraryImportCommand.self, LibraryDeleteCommand.self,
             LibraryIdentifyCommand.self, LibraryVerifyCommand.self,
+            LibraryRelocateCommand.self,
         ],
         defaultSubcommand: LibraryListCommand.self)
 }
@@ -69,6 +71,7 @@ struct LibraryLocationsCommand: AsyncParsableCommand {
             }
             printLine(Self.table(of: locations))
             Self.noteProblems(of: locations)
+            if device == nil { try await noteMoved(in: library.name, client) }
         }
     }
 

@@ -47,6 +47,10 @@ struct LibraryListCommand: AsyncParsableCommand {
             }
             if globals.json { return printLine(try jsonText(listed)) }
             show(listed)
+            guard device == nil else { return }
+            for one in listed where one.locations?.contains(where: { $0.problem != nil }) == true {
+                try await noteMoved(in: one.library.isDefault ? nil : one.library.name, client)
+            }
         }
     }
 
