@@ -38,6 +38,10 @@ typedef struct kith_file_info {
     /// The time of the last change of anything about it, its name and permissions too; no program can set it.
     int64_t changed_seconds;
     uint32_t changed_nanoseconds;
+    /// The time at which the file was made, of its inode; 0 in `has_created` where the file system does not say.
+    int64_t created_seconds;
+    uint32_t created_nanoseconds;
+    uint32_t has_created;
     /// Permission bits and the type bits, as in st_mode.
     uint32_t mode;
     uint32_t user, group;
