@@ -19,6 +19,8 @@ package struct IndexLocation: Hashable, Sendable, Identifiable {
     package var problem: String?
     /// The names in it; `nil` where they were not counted.
     package var entries: Int?
+    /// The folders among them.
+    package var folders: Int?
 }
 
 extension FileIndex {
@@ -115,28 +117,26 @@ extension FileIndex {
     package func removeLocation(_ id: Int64) async throws(KithError) {
         let location = try location(id)
         do {
-            try await writing.withLock {
-                // A part at a time, so that nobody waits long to read or write.
-                while true {
-                    let hasMore = try await database.write { database in
-                        let folders = try Int64.fetchAll(
-                            database,
-                            sql: "SELECT id FROM folder WHERE location = ? AND path <> ? ORDER BY path DESC LIMIT 200",
-                            arguments: [id, Data(location.path)])
-                        let writer = try ListingWriter(database, now: now())
-                        for folder in folders { try writer.remove(folder) }
-                        if !folders.isEmpty { return true }
-                        if let entry = try Int64.fetchOne(
-                            database, sql: "SELECT entry FROM location WHERE id = ?", arguments: [id])
-                        {
-                            try writer.removeTop(entry)
-                        }
-                        try database.execute(sql: "DELETE FROM location WHERE id = ?", arguments: [id])
-                        return false
+            // A part at a time, so that nobody waits long to read or write.
+            while true {
+                let hasMore = try await database.write { database in
+                    let folders = try Int64.fetchAll(
+                        database,
+                        sql: "SELECT id FROM folder WHERE location = ? AND path <> ? ORDER BY path DESC LIMIT 200",
+                        arguments: [id, Data(location.path)])
+                    let writer = try ListingWriter(database, now: now(), keepsAnnotated: false)
+                    for folder in folders { try writer.remove(folder) }
+                    if !folders.isEmpty { return true }
+                    if let entry = try Int64.fetchOne(
+                        database, sql: "SELECT entry FROM location WHERE id = ?", arguments: [id])
+                    {
+                        try writer.removeTop(entry)
                     }
-                    tell()
-                    if !hasMore { return }
+                    try database.execute(sql: "DELETE FROM location WHERE id = ?", arguments: [id])
+                    return false
                 }
+                tell()
+                if !hasMore { return }
             }
         } catch {
             throw Self.failure("remove \(location.name)", error)
@@ -170,26 +170,66 @@ extension FileIndex {
                 database,
                 sql: """
                     SELECT count(*) FROM entry JOIN folder ON entry.folder = folder.id
-                    WHERE folder.location = ? AND entry.flags & 2 = 0
+                    WHERE folder.location = ? AND folder.gone = 0 AND entry.flags & 2 = 0
                     """, arguments: [locations[index].id])
+            // But its own.
+            locations[index].folders = try Int.fetchOne(
+                database, sql: "SELECT count(*) - 1 FROM folder WHERE location = ? AND gone = 0",
+                arguments: [locations[index].id]
+            ).map { max($0, 0) }
         }
         return locations
     }
 
-    /// Whether the index holds anything in a location.
-    func isEmpty(_ location: IndexLocation) async throws(KithError) -> Bool {
+    /// True when a location is the only one, and nothing of it is in the index, nor kept of one that was.
+    func isEmpty(_ location: IndexLocation) async throws -> Bool {
+        try await database.read { database in
+            try Bool.fetchOne(
+                database,
+                sql: """
+                    SELECT NOT EXISTS (SELECT 1 FROM location WHERE id <> ?) AND NOT EXISTS (SELECT 1 FROM kept)
+                        AND NOT EXISTS (
+                            SELECT 1 FROM entry JOIN folder ON entry.folder = folder.id WHERE folder.location = ?)
+                    """, arguments: [location.id, location.id]) == true
+        }
+    }
+}
+
+/// A folder that a scan could not read, or not whole.
+package struct FolderProblem: Hashable, Sendable {
+    /// The number of the folder's entry.
+    package var id: Int64
+    package var location: Int64
+    package var path: [UInt8]
+    /// Why.
+    package var problem: String
+}
+
+extension FileIndex {
+    /// The folders that could not be read when they were looked at last, in the order of their numbers.
+    ///
+    /// - Parameters:
+    ///   - location: Only those of this one; `nil`: of all.
+    ///   - after: Those whose numbers are larger.
+    ///   - limit: The most, 1…1,000; more count as that.
+    /// - Returns: the folders; fewer than `limit` at the end.
+    /// - Throws: what the database says.
+    package func problems(
+        in location: Int64? = nil, after: Int64 = 0, limit: Int = 100
+    ) async throws(KithError) -> [FolderProblem] {
         do {
             return try await database.read { database in
-                let holds = try Bool.fetchOne(
+                try Row.fetchAll(
                     database,
                     sql: """
-                        SELECT EXISTS (
-                            SELECT 1 FROM entry JOIN folder ON entry.folder = folder.id WHERE folder.location = ?)
-                        """, arguments: [location.id])
-                return holds != true
+                        SELECT id, location, path, problem FROM folder
+                        WHERE problem IS NOT NULL AND gone = 0 AND id > ?1 AND (?2 IS NULL OR location = ?2)
+                        ORDER BY id LIMIT ?3
+                        """, arguments: [after, location, min(max(limit, 1), Self.pageLimit)]
+                ).map { FolderProblem(id: $0[0], location: $0[1], path: [UInt8]($0[2] as Data), problem: $0[3]) }
             }
         } catch {
-            throw Self.failure("read \(location.name)", error)
+            throw Self.failure("list the folders that could not be read", error)
         }
     }
 }

@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import KithIO
 package import KithWire
+import Synchronization
 
 extension FileIndex {
     /// Brings the index to what is on the disk, for a whole location.
@@ -22,28 +23,75 @@ extension FileIndex {
     ) async throws(KithError) -> ScanCounts {
         let location = try location(id)
         try await checkPresence(of: location)
-        let counts = try await scan(
-            [location.path], isRecursive: location.mode != .shallow, in: location, watcher, progress)
-        do {
+        let counts = try await withScan("scan \(location.name)") { number in
+            let counts = try await scan(
+                [location.path], isRecursive: location.mode != .shallow, in: location, watcher, progress)
             try await database.write { [now] database in
                 try database.execute(
-                    sql: "UPDATE location SET scanned = ?, problem = NULL WHERE id = ?", arguments: [now(), id])
+                    sql: "UPDATE location SET scanned = ?, walked = ?, problem = NULL WHERE id = ?",
+                    arguments: [now(), number, id])
             }
-        } catch {
-            throw Self.failure("scan \(location.name)", error)
+            return counts
         }
         return counts
     }
 
-    /// Brings the index to what is in these folders themselves, and whole in those that are new in them.
+    /// Brings the index to what is in these folders themselves, and whole in those that are new in them; within a scan.
     func refresh(
         _ folders: some Sequence<[UInt8]>, in location: IndexLocation, watcher: FolderWatcher?
     ) async throws(KithError) -> ScanCounts {
         try await checkPresence(of: location)
-        return try await scan(
-            folders.sorted { $0.lexicographicallyPrecedes($1) }, isRecursive: false, in: location, watcher
-        ) {
-            _ in
+        do {
+            return try await scan(
+                folders.sorted { $0.lexicographicallyPrecedes($1) }, isRecursive: false, in: location, watcher
+            ) { _ in }
+        } catch {
+            throw Self.failure("scan \(location.name)", error)
+        }
+    }
+
+    /// Runs `body` as a scan with a number of its own, and then removes what has gone.
+    ///
+    /// Several go on at once. What one misses another may find, in a location of its own: it is removed by the one that
+    /// ends last.
+    func withScan<Result: Sendable>(
+        _ what: String, _ body: (_ number: Int64) async throws -> Result
+    ) async throws(KithError) -> Result {
+        var begun: Int64?
+        defer { if let begun { scans.withLock { $0.end(begun) } } }
+        do {
+            let number = try await database.write { [self] database in
+                let number = try Int64.fetchOne(
+                    database, sql: "UPDATE meta SET value = value + 1 WHERE name = 'scans' RETURNING value")
+                guard let number else { throw KithError(.corrupt, "The index has no count of its scans.") }
+                // Within the transaction: nothing is removed between the two.
+                scans.withLock { $0.begin(number) }
+                return number
+            }
+            begun = number
+            let result = try await body(number)
+            try await removeGone()
+            return result
+        } catch {
+            throw Self.failure(what, error)
+        }
+    }
+
+    /// Removes what has gone, a part at a time, unless another scan goes on.
+    private func removeGone() async throws {
+        var hasMore = true
+        while hasMore {
+            let empty = newChangeSet()
+            let changes: ChangeSet?
+            (hasMore, changes) = try await database.write { [self] database in
+                guard scans.withLock({ $0.isAlone }) else { return (false, nil) }
+                var changes = empty
+                let writer = try ListingWriter(database, now: now())
+                if try writer.removeGone(limit: 200, &changes) { return (true, changes) }
+                try writer.removeKept()
+                return (false, changes)
+            }
+            tell(changes)
         }
     }
 
@@ -83,49 +131,29 @@ extension FileIndex {
     private func scan(
         _ folders: [[UInt8]], isRecursive: Bool, in location: IndexLocation, _ watcher: FolderWatcher?,
         _ progress: @escaping @Sendable (ScanCounts) async -> Void
-    ) async throws(KithError) -> ScanCounts {
+    ) async throws -> ScanCounts {
         let rules = try ruleStack(location.rules)
-        // Names may also come from another location.
-        let isAlone = try locations().count == 1
-        let isEmpty = try await isEmpty(location)
-        let isFirst = isAlone && isEmpty
+        // A name may also come from another location, or from one that has been taken out.
+        let isFirst = try await isEmpty(location)
         let excluded = excluded.flatMap { try? OpenFolder(path: $0).attributes() }
-        do {
-            return try await writing.withLock {
-                var state = ListingWriter.State(location: location.id, top: location.path, isFirst: isFirst)
-                var total = ScanCounts()
-                for folder in folders {
-                    try await apply(
-                        FolderWalk(
-                            folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,
-                            isRecursive: isRecursive, willList: { watcher?.watch($0, at: $1) }), &state, &total,
-                        progress)
-                }
-                // What a list of single folders found to be new is listed whole; a walk gets there by itself.
-                while !isRecursive, location.mode != .shallow, let folder = state.toList.popLast() {
-                    try await apply(
-                        FolderWalk(
-                            folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,
-                            willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
-                    state.toList.removeAll { $0.isWithin(folder) }
-                }
-                var hasMore = true
-                while hasMore {
-                    let empty = newChangeSet()
-                    let changes: ChangeSet?
-                    (hasMore, changes) = try await database.write { [now] database in
-                        var changes = empty
-                        let hasMore = try ListingWriter(database, now: now()).removeGone(limit: 200, &changes)
-                        return (hasMore, changes)
-                    }
-                    tell(changes)
-                }
-                if !total.foundNothingNew { tell() }
-                return total
-            }
-        } catch {
-            throw Self.failure("scan \(location.name)", error)
+        var state = ListingWriter.State(location: location.id, top: location.path, isFirst: isFirst)
+        var total = ScanCounts()
+        for folder in folders {
+            try await apply(
+                FolderWalk(
+                    folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,
+                    isRecursive: isRecursive, willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
         }
+        // What a list of single folders found to be new is listed whole; a walk gets there by itself.
+        while !isRecursive, location.mode != .shallow, let folder = state.toList.popLast() {
+            try await apply(
+                FolderWalk(
+                    folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,
+                    willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
+            state.toList.removeAll { $0.isWithin(folder) }
+        }
+        if !total.foundNothingNew { tell() }
+        return total
     }
 
     /// Writes what a walk lists, while the walk goes on.
@@ -138,7 +166,10 @@ extension FileIndex {
         // The walk blocks: not on a thread of the tasks.
         async let walking: Void = withTaskExecutorPreference(disk) {
             var (walk, listings, names) = (walk, [FolderListing](), 0)
-            while let listing = walk.next() {
+            while true {
+                let number = scans.withLock { $0.nextListing() }
+                guard var listing = walk.next() else { break }
+                listing.number = number
                 try Task.checkCancellation()
                 names += listing.entries.count + 1
                 listings.append(listing)
@@ -155,11 +186,14 @@ extension FileIndex {
                 try Task.checkCancellation()
                 state.changes = newChangeSet()
                 let before = state
-                (state, total) = try await database.write { [now, total] database in
+                (state, total) = try await database.write { [self, total] database in
                     var state = before
                     state.counts = total
+                    if !scans.withLock({ $0.isAlone }) { state.isFirst = false }
                     var writer = try ListingWriter(database, now: now())
-                    for listing in batch { try writer.apply(listing, &state) }
+                    for listing in batch where scans.withLock({ $0.take(listing) }) {
+                        try writer.apply(listing, &state)
+                    }
                     try writer.finish()
                     return (state, state.counts)
                 }

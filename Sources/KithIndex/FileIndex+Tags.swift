@@ -15,7 +15,12 @@ extension FileIndex {
                 let tree = try TagTree(database)
                 return try Row.fetchAll(
                     database,
-                    sql: "SELECT id, (SELECT count(*) FROM tag_use WHERE tag = tag.id) FROM tag"
+                    sql: """
+                        SELECT id, (
+                            SELECT count(*) FROM tag_use JOIN entry ON entry.id = tag_use.entry
+                            WHERE tag_use.tag = tag.id AND entry.flags & 2 = 0)
+                        FROM tag
+                        """
                 ).map { (path: tree.path(of: $0[0]), uses: $0[1]) }.sorted {
                     $0.path.lexicographicallyPrecedes($1.path)
                 }
@@ -31,16 +36,19 @@ extension FileIndex {
     ///   - paths: The paths of the entries.
     ///   - add: Tags, each with those above it; those that are not there are made.
     ///   - remove: Tags; one that an entry does not carry is none the less.
+    /// - Returns: the number of entries that were changed.
     /// - Throws: `.notFound` for a path that is not in the index, or a tag to be taken away that does not exist.
-    package func changeTags(of paths: [[UInt8]], add: [[String]], remove: [[String]]) async throws(KithError) {
+    package func changeTags(of paths: [[UInt8]], add: [[String]], remove: [[String]]) async throws(KithError) -> Int {
         do {
-            try await database.write { database in
+            let changed = try await database.write { database in
                 let entries = try paths.map { try Self.entry(at: $0, database) }
+                var changed: Set<Int64> = []
                 for path in add {
                     let tag = try Self.madeTag(path, database)
                     for entry in entries {
                         try database.execute(
                             sql: "INSERT OR IGNORE INTO tag_use (entry, tag) VALUES (?, ?)", arguments: [entry, tag])
+                        if database.changesCount > 0 { changed.insert(entry) }
                     }
                 }
                 for path in remove {
@@ -48,14 +56,17 @@ extension FileIndex {
                     for entry in entries {
                         try database.execute(
                             sql: "DELETE FROM tag_use WHERE entry = ? AND tag = ?", arguments: [entry, tag])
+                        if database.changesCount > 0 { changed.insert(entry) }
                     }
                 }
+                return changed.count
             }
             tell()
             if var changes = newChangeSet() {
                 changes.note(ChangeSet.Tags(added: add, removed: remove, paths: paths))
                 tell(changes)
             }
+            return changed
         } catch {
             throw Self.failure("change tags", error)
         }
@@ -85,13 +96,13 @@ extension FileIndex {
         }
     }
 
-    private static func entry(at path: [UInt8], _ database: Database) throws -> Int64 {
+    static func entry(at path: [UInt8], _ database: Database) throws -> Int64 {
         if let (folder, name) = path.splitPath {
             let id = try Int64.fetchOne(
                 database,
                 sql: """
                     SELECT entry.id FROM entry JOIN folder ON folder.id = entry.folder
-                    WHERE folder.path = ? AND entry.name = ? AND entry.flags & 2 = 0
+                    WHERE folder.path = ? AND folder.gone = 0 AND entry.name = ? AND entry.flags & 2 = 0
                     """, arguments: [Data(folder), Data(name)])
             if let id { return id }
         }

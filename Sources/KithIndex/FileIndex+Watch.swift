@@ -15,22 +15,25 @@ extension FileIndex {
 
     /// Brings the index to what one round of changes says.
     func take(_ changes: FolderWatcher.Changes, from watcher: FolderWatcher) async throws(KithError) -> ScanCounts {
-        var total = ScanCounts()
-        for location in try locations() {
-            let folders = changes.folders.filter {
-                location.mode == .shallow ? $0 == location.path : $0.isWithin(location.path)
-            }
-            do throws(KithError) {
-                if changes.isEverything {
-                    total += try await scan(location.id, watcher: watcher)
-                } else if !folders.isEmpty {
-                    total += try await refresh(folders, in: location, watcher: watcher)
+        // One scan, in whichever locations: what has moved from one to another is not gone in between.
+        try await withScan("look at what has changed") { _ in
+            var total = ScanCounts()
+            for location in try locations() {
+                let folders = changes.folders.filter {
+                    location.mode == .shallow ? $0 == location.path : $0.isWithin(location.path)
                 }
-            } catch {
-                guard error.code == .unreachable || error.code == .notFound else { throw error }
+                do throws(KithError) {
+                    if changes.isEverything {
+                        total += try await scan(location.id, watcher: watcher)
+                    } else if !folders.isEmpty {
+                        total += try await refresh(folders, in: location, watcher: watcher)
+                    }
+                } catch {
+                    guard error.code == .unreachable || error.code == .notFound else { throw error }
+                }
             }
+            return total
         }
-        return total
     }
 }
 

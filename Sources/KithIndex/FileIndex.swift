@@ -1,3 +1,4 @@
+import CKithSystem
 import Foundation
 import GRDB
 import KithCatalog
@@ -23,8 +24,8 @@ package final class FileIndex: Sendable {
     let batch: Int
     /// For walks.
     let disk = DiskExecutor()
-    /// Held by what writes more than one transaction.
-    let writing = AsyncMutex()
+    /// The scans that go on; each takes the database for a transaction at a time.
+    let scans = Mutex(RunningScans())
     private let observers = Mutex(Observers())
 
     private struct Observers {
@@ -64,6 +65,7 @@ package final class FileIndex: Sendable {
             try database.execute(sql: "PRAGMA mmap_size = 268435456")
         }
         do {
+            try Self.makePrivate(path)
             database = try DatabasePool(path: path, configuration: configuration)
             if try database.read({ try IndexSchema.migrator.hasBeenSuperseded($0) }) {
                 throw KithError(.corrupt, "\(path) was written by a later version of Kith. Update this one.")
@@ -73,6 +75,24 @@ package final class FileIndex: Sendable {
             throw error
         } catch {
             throw Self.failure("open \(path)", error)
+        }
+    }
+
+    /// Makes the file of the database, or sees to it that nobody else may read it: what SQLite makes beside it is as it is.
+    private static func makePrivate(_ path: String) throws(KithError) {
+        let flags = Int32(KITH_FILE_READ_WRITE | KITH_FILE_NO_FOLLOW)
+        for name in [path, path + "-wal", path + "-shm"] {
+            var file = unsafe kith_open(-1, name, flags, 0)
+            if file == -ENOENT, name == path {
+                file = unsafe kith_open(-1, name, flags | Int32(KITH_FILE_CREATE), 0o600)
+            }
+            // Nothing is there; or the database says better what is wrong with it.
+            guard file >= 0 else { continue }
+            defer { kith_file_close(file) }
+            let status = kith_file_chmod(file, 0o600)
+            guard status >= 0 else {
+                throw KithError(.denied, "\(name) cannot be kept from others: \(SystemError(-status)).")
+            }
         }
     }
 

@@ -1,6 +1,5 @@
 import Foundation
 import KithAPI
-import KithCatalog
 import KithIO
 import KithIndex
 package import KithJobs
@@ -22,7 +21,7 @@ public final class LibraryService: Service {
     let logger: Logger
     /// This service, for its jobs.
     let reference: LibraryReference
-    private let name: @Sendable () -> String
+    let name: @Sendable () -> String
 
     /// Makes the service.
     ///
@@ -57,8 +56,6 @@ public final class LibraryService: Service {
                 return Nothing()
             },
             .stream(Locations.Scan.self) { try await self.scan($0, $1, $2) },
-            .call(Search.Find.self) { input, context in try await self.find(input, context) }.limited(to: 8),
-            .stream(Search.Follow.self) { try await self.follow($0, $1, $2) }.limited(to: 16),
             .call(Tags.List.self) { input, context in try await self.tags(input, context) },
             .call(Tags.Change.self) { input, context in try await self.change(input, context) },
             .call(Tags.Delete.self) { input, context in
@@ -66,7 +63,7 @@ public final class LibraryService: Service {
                 return Nothing()
             },
         ]
-            + librariesHandlers + jobsHandlers + contentHandlers + eventHandlers + volumesHandlers
+            + searchHandlers + librariesHandlers + jobsHandlers + contentHandlers + eventHandlers + volumesHandlers
     }
 
     /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
@@ -148,7 +145,7 @@ public final class LibraryService: Service {
                 patterns: location.rules.patterns, followsIgnoreFiles: location.rules.followsIgnoreFiles),
             added: location.added, scanned: location.scanned, isScanning: state.isScanning,
             isWatched: state.isWatched, problem: location.problem, entries: location.entries ?? 0,
-            mode: Library.Mode(rawValue: location.mode.rawValue))
+            mode: Library.Mode(rawValue: location.mode.rawValue), folders: location.folders)
     }
 
     private func scan(
@@ -171,113 +168,6 @@ public final class LibraryService: Service {
             problems: UInt64(counts.problems), isLast: step.isLast)
     }
 
-    // MARK: - Searches
-
-    /// The most bytes of paths and tags in one answer, which has to fit a message of 1 MiB with all around them.
-    static let answerLimit = 400 << 10
-
-    private func query(_ text: String, _ offset: Int?) throws -> SearchQuery {
-        let offset = offset ?? 0
-        guard (-86_400...86_400).contains(offset) else {
-            throw KithError(.invalid, "`offsetFromUTC` is at most a day, in seconds.")
-        }
-        guard !text.utf8.contains(0) else { throw KithError(.invalid, "A query has no NUL in it.") }
-        do throws(QueryError) {
-            return try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
-        } catch {
-            let fault = String(decoding: Array(text.utf8)[error.range].prefix(64), as: UTF8.self)
-            throw KithError(
-                .invalid,
-                "The query has a fault at byte \(error.range.lowerBound), \u{201C}\(fault)\u{201D}: \(error.message)")
-        }
-    }
-
-    private func find(_ input: Search.Find.Input, _ context: CallContext) async throws -> Search.Find.Output {
-        guard input.limit > 0 else {
-            throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries come.")
-        }
-        let query = try query(input.query, input.offsetFromUTC)
-        let after = input.after ?? 0
-        guard (0...FileIndex.placeLimit).contains(after) else {
-            throw KithError(.invalid, "`after` is what `next` of the answer before was: 0 to \(FileIndex.placeLimit).")
-        }
-        let page = try await keeper(input.library, for: context).index().search(
-            query, device: name(), after: after, limit: input.limit)
-        var (entries, bytes) = ([Library.Entry](), 0)
-        for found in page.entries {
-            let entry = Self.entry(found)
-            bytes += entry.path.bytes.count + entry.tags.reduce(0) { $0 + $1.utf8.count }
-            if bytes > Self.answerLimit, !entries.isEmpty {
-                return Search.Find.Output(entries: entries, next: after + entries.count, total: page.total)
-            }
-            entries.append(entry)
-        }
-        return Search.Find.Output(entries: entries, next: page.next, total: page.total)
-    }
-
-    static func entry(_ found: FoundEntry) -> Library.Entry {
-        let kind: Files.Kind =
-            switch found.kind {
-            case .folder: .folder
-            case .link: .link
-            case .file: .file
-            }
-        return Library.Entry(
-            id: found.id, path: Files.Path(bytes: found.path), kind: kind, category: found.category?.rawValue,
-            size: found.size, modified: found.modified / 1_000_000_000, added: found.added, location: found.location,
-            tags: found.tags.map { $0.joined(separator: "/") })
-    }
-
-    private func follow(
-        _ input: Search.Follow.Input, _ context: CallContext, _ pending: PendingStream<Search.Follow>
-    ) async throws {
-        guard input.limit > 0 else {
-            throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries are followed.")
-        }
-        // What is wrong with it is said before anything else.
-        _ = try query(input.query, input.offsetFromUTC)
-        let index = try await keeper(input.library, for: context).index()
-        // From before the first answer, so that nothing falls between.
-        let changes = index.changes()
-        let stream = try await pending.accept()
-        var known: [Int64: Library.Entry] = [:]
-        var isFirst = true
-        var next = changes.makeAsyncIterator()
-        repeat {
-            let start = ContinuousClock.now
-            // Anew each time: `today` is another day at some time.
-            let page = try await index.search(
-                try query(input.query, input.offsetFromUTC), device: name(), limit: input.limit)
-            let cost = start.duration(to: .now)
-            // Of the first ones alone nobody could say which come and which go.
-            guard page.next == nil else {
-                throw KithError(
-                    .exhausted,
-                    "More than \(min(input.limit, FileIndex.pageLimit)) are found, and so many can be followed. Narrow the query down."
-                )
-            }
-            var (now, found) = ([Int64: Library.Entry](), [Library.Entry]())
-            for entry in page.entries.map(Self.entry) {
-                now[entry.id] = entry
-                if known[entry.id] != entry { found.append(entry) }
-            }
-            let gone = known.keys.filter { now[$0] == nil }.sorted()
-            known = now
-            // In parts that fit a message; even an empty answer is one, at first.
-            var parts = found[...]
-            while isFirst || !parts.isEmpty || !gone.isEmpty {
-                let part = parts.prefix(100)
-                parts = parts.dropFirst(100)
-                try await stream.send(Search.Follow.Difference(found: Array(part), gone: parts.isEmpty ? gone : []))
-                isFirst = false
-                if parts.isEmpty { break }
-            }
-            // Many changes at once are one; and what takes long is done less often, others search here, too.
-            try await Task.sleep(for: max(.milliseconds(100), cost * 10))
-        } while await next.next() != nil
-        try await stream.finish()
-    }
-
     // MARK: - Tags
 
     private static func tag(_ name: String) -> [String] {
@@ -293,13 +183,13 @@ public final class LibraryService: Service {
             })
     }
 
-    private func change(_ input: Tags.Change.Input, _ context: CallContext) async throws -> Nothing {
+    private func change(_ input: Tags.Change.Input, _ context: CallContext) async throws -> Tags.Change.Output {
         guard input.paths.count <= 10_000, input.add.count <= 100, input.remove.count <= 100 else {
             throw KithError(.invalid, "At most 10,000 files and 100 tags at a time.")
         }
-        try await keeper(input.library, for: context).index().changeTags(
-            of: input.paths.map { try Self.plain($0.bytes) }, add: input.add.map(Self.tag),
-            remove: input.remove.map(Self.tag))
-        return Nothing()
+        return Tags.Change.Output(
+            changed: try await keeper(input.library, for: context).index().changeTags(
+                of: input.paths.map { try Self.plain($0.bytes) }, add: input.add.map(Self.tag),
+                remove: input.remove.map(Self.tag)))
     }
 }

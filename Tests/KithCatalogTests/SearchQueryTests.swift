@@ -294,6 +294,15 @@ func named(_ text: String) -> Condition { .term(.name(.contains(text))) }
         #expect(count > 5_000)
     }
 
+    @Test(arguments: [
+        ("type:pdf", [SearchQuery.UnknownFilter(name: "type", nearest: "kind")]),
+        ("stars:5 foo:bar foo:baz", [.init(name: "stars", nearest: "rating"), .init(name: "foo", nearest: nil)]),
+        ("\"type:pdf\" https://x std::y Re: kind:image report", []), ("kind:nonsense", []),
+    ])
+    func `what looks like a filter and is text is told`(text: String, expected: [SearchQuery.UnknownFilter]) {
+        #expect(SearchQuery.unknownFilters(in: text) == expected)
+    }
+
     @Test func `the help keeps to its width, and its examples are read`() throws {
         let lines = SearchQuery.help.split(separator: "\n", omittingEmptySubsequences: false)
         #expect(lines.allSatisfy { $0.count <= 79 })

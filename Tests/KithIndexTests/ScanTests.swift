@@ -1,4 +1,6 @@
 import Foundation
+import GRDB
+import KithCatalog
 import KithTesting
 import KithWire
 import Logging
@@ -119,6 +121,189 @@ import Testing
         index.close()
     }
 
+    @Test(arguments: 0..<10)
+    func `two locations scanned at once, with what moves between them, are as ones made anew`(round: UInt64)
+        async throws
+    {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        var random = SeededRandom(seed: seed)
+        let tree = try IndexedTree()
+        let path = tree.folder.path + "/two.sqlite"
+        // Small transactions: the scans take turns often.
+        let index = try FileIndex(path: path, batch: 5, logger: Logger(label: "test"))
+        let fresh = { () async throws -> [String: String] in
+            let path = tree.folder.path + "/fresh-\(UInt64.random(in: 0...UInt64.max)).sqlite"
+            let index = try FileIndex(path: path, logger: Logger(label: "test"))
+            defer { index.close() }
+            for top in ["a", "b"] {
+                _ = try await index.scan(try index.addLocation(at: Array(tree.path(top).utf8)).id)
+            }
+            return try IndexedTree.contents(of: index)
+        }
+        var locations: [IndexLocation] = []
+        for top in ["a", "b"] {
+            try tree.make(top)
+            locations.append(try index.addLocation(at: Array(tree.path(top).utf8)))
+        }
+        let watcher = try FolderWatcher()
+        var life = TreeLife(tree, folders: ["a", "b"])
+        var tagged: Set<Int64> = []
+        for step in 0..<8 {
+            for _ in 0..<Int.random(in: 1...40, using: &random) { try life.happen(using: &random) }
+            while step % 3 == 2, let changes = watcher.available() {
+                _ = try await index.take(changes, from: watcher)
+            }
+            // Both at once, and what the watcher says beside them.
+            try await withThrowingTaskGroup { group in
+                for location in locations.shuffled(using: &random) {
+                    group.addTask { _ = try await index.scan(location.id, watcher: watcher) }
+                }
+                group.addTask {
+                    if let changes = watcher.available() { _ = try await index.take(changes, from: watcher) }
+                }
+                try await group.waitForAll()
+            }
+            let (found, expected) = (try IndexedTree.contents(of: index), try await fresh())
+            try #require(
+                found == expected,
+                "seed \(seed), step \(step): \(Set(found.map { "\($0)" }).symmetricDifference(expected.map { "\($0)" }).sorted())"
+            )
+            // What is tagged and still there, wherever, has its tag and number.
+            if let file = life.files.randomElement(using: &random) {
+                let bytes = Array(tree.path(file).utf8)
+                _ = try await index.changeTags(of: [bytes], add: [["work"]], remove: [])
+                let query = try SearchQuery("tag:work", now: 0, offsetFromUTC: 0)
+                let now = Set(try await index.search(query, limit: 1_000).entries.map(\.id))
+                let new = now.subtracting(tagged)
+                try #require(new.count <= 1, "seed \(seed), step \(step): \(new)")
+                tagged = now
+            }
+        }
+        index.close()
+    }
+
+    @Test func `a listing from before another one is not used, and a name taken meanwhile is not removed`() throws {
+        var scans = RunningScans()
+        scans.begin(1)
+        var old = FolderListing(path: [1], number: scans.nextListing(), attributes: .none, entries: [])
+        var new = old
+        new.number = scans.nextListing()
+        #expect(scans.isAlone)
+        scans.begin(2)
+        #expect(!scans.isAlone)
+        let (isNewTaken, isOldTaken) = (scans.take(new), scans.take(old))
+        #expect(isNewTaken && !isOldTaken)
+        scans.end(2)
+        let isStillRefused = !scans.take(old)
+        #expect(isStillRefused)
+        scans.end(1)
+        old.number = scans.nextListing()
+        let isTaken = scans.take(old)
+        #expect(isTaken)
+    }
+
+    @Test func `what one scan misses is not removed while another one goes on`() async throws {
+        let tree = try IndexedTree()
+        for top in ["a", "b"] { try tree.make(top) }
+        try tree.write("a/one", "1")
+        try tree.make("a/folder")
+        try tree.write("a/folder/two", "2")
+        let (a, b) = (
+            try tree.index.addLocation(at: Array(tree.path("a").utf8)),
+            try tree.index.addLocation(at: Array(tree.path("b").utf8))
+        )
+        _ = try await tree.index.scan(a.id)
+        let before = try tree.numbers()
+        _ = try await tree.index.withScan("scan another") { _ in
+            try tree.move("a/one", to: "b/one")
+            try tree.move("a/folder", to: "b/folder")
+            _ = try await tree.index.scan(a.id)
+            // Nothing of it is found any more.
+            let found = try await tree.index.search(SearchQuery(condition: .everything))
+            #expect(found.entries.isEmpty)
+            #expect(try tree.index.locations(counted: true).map(\.entries) == [0, 0])
+            #expect(try await tree.index.scan(b.id).moved == 2)
+        }
+        let after = try tree.numbers()
+        for name in ["one", "folder", "folder/two"] {
+            #expect(after[tree.path("b/\(name)")] == before[tree.path("a/\(name)")])
+        }
+        #expect(try await tree.index.search(SearchQuery(condition: .everything)).entries.count == 3)
+    }
+
+    @Test func `a tag is given, and another location looked at, while a scan goes on`() async throws {
+        let tree = try IndexedTree()
+        for top in ["a", "b"] { try tree.make(top) }
+        for number in 0..<200 {
+            try tree.make("a/\(number)")
+            try tree.write("a/\(number)/file")
+        }
+        try tree.write("b/one")
+        let index = try FileIndex(path: tree.folder.path + "/two.sqlite", batch: 10, logger: Logger(label: "test"))
+        let (a, b) = (
+            try index.addLocation(at: Array(tree.path("a").utf8)),
+            try index.addLocation(at: Array(tree.path("b").utf8))
+        )
+        _ = try await index.scan(b.id)
+        try tree.write("b/two")
+        let isDone = Mutex(false)
+        _ = try await index.scan(a.id) { _ in
+            let isFirst = isDone.withLock { isDone in
+                defer { isDone = true }
+                return !isDone
+            }
+            guard isFirst else { return }
+            // This scan waits here: whatever it holds nobody else could have.
+            do {
+                _ = try await index.scan(b.id)
+                let path = Array(tree.path("b/two").utf8)
+                #expect(try await index.changeTags(of: [path], add: [["work"]], remove: []) == 1)
+            } catch {
+                Issue.record("\(error)")
+            }
+        }
+        #expect(try index.locations(counted: true).map(\.entries) == [400, 2])
+        index.close()
+    }
+
+    @Test func `folders that cannot be read are listed, page by page, until they can`() async throws {
+        let tree = try IndexedTree()
+        let location = try tree.added()
+        for number in 0..<5 { try tree.make("f\(number)") }
+        _ = try await tree.index.scan(location.id)
+        #expect(try await tree.index.problems().isEmpty)
+        // As root every folder can be read: the problem is noted as a scan does.
+        try await tree.index.database.write { database in
+            var writer = try ListingWriter(database, now: 0)
+            var state = ListingWriter.State(location: location.id, top: location.path, isFirst: false)
+            for number in 0..<5 {
+                let path = Array(tree.path("f\(number)").utf8)
+                try writer.apply(
+                    FolderListing(path: path, attributes: .none, entries: [], problem: "Permission denied"), &state)
+            }
+        }
+        let first = try await tree.index.problems(in: location.id, limit: 3)
+        let second = try await tree.index.problems(in: location.id, after: try #require(first.last).id)
+        #expect(first.count == 3 && second.count == 2 && first[0].problem == "Permission denied")
+        #expect(try await tree.index.problems(in: location.id + 1).isEmpty)
+        _ = try await tree.index.scan(location.id)
+        #expect(try await tree.index.problems().isEmpty)
+    }
+
+    @Test func `nobody else may read the database, whatever it was before`() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path + "/index.sqlite"
+        for round in 0..<2 {
+            let index = try FileIndex(path: path, logger: Logger(label: "test"))
+            for name in [path, path + "-wal", path + "-shm"] {
+                let attributes = try FileManager.default.attributesOfItem(atPath: name)
+                #expect((attributes[.posixPermissions] as? Int) == 0o600, "\(name), \(round)")
+            }
+            index.close()
+            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: path)
+        }
+    }
+
     @Test(arguments: 0..<16)
     func `whatever happens to a tree, the index is as one made anew`(round: UInt64) async throws {
         let seed = UInt64.random(in: 0...UInt64.max)
@@ -149,11 +334,16 @@ import Testing
 /// Things that happen to a tree.
 struct TreeLife {
     let tree: IndexedTree
-    var folders = [""]
+    var folders: [String]
     var files: [String] = []
     private var count = 0
 
-    init(_ tree: IndexedTree) { self.tree = tree }
+    private let tops: [String]
+
+    /// Begins in these folders, which stay.
+    init(_ tree: IndexedTree, folders: [String] = [""]) {
+        (self.tree, self.folders, tops) = (tree, folders, folders)
+    }
 
     mutating func happen(using random: inout SeededRandom) throws {
         count += 1
@@ -180,11 +370,11 @@ struct TreeLife {
             files.removeAll { $0 == file }
             files.append(name)
         case 8:
-            guard !folder.isEmpty else { return }
+            guard !tops.contains(folder) else { return }
             try tree.remove(folder)
             drop(folder)
         case 9:
-            guard let target = folders.randomElement(using: &random), !folder.isEmpty,
+            guard let target = folders.randomElement(using: &random), !tops.contains(folder),
                 target != folder, !target.hasPrefix(folder + "/")
             else { return }
             let new = (target.isEmpty ? "" : target + "/") + "m\(count)"
@@ -201,7 +391,7 @@ struct TreeLife {
             }
         default:
             // A file where a folder was.
-            guard !folder.isEmpty else { return }
+            guard !tops.contains(folder) else { return }
             try tree.remove(folder)
             drop(folder)
             try tree.write(folder, "a file now")

@@ -65,7 +65,7 @@ final class IndexedTree: Sendable {
                 database,
                 sql: """
                     SELECT folder.path, entry.name, entry.kind, entry.size, entry.modified, entry.changed, entry.inode,
-                        entry.extension, entry.flags, entry.category
+                        entry.extension, entry.flags, entry.category, entry.created
                     FROM entry JOIN folder ON folder.id = entry.folder
                     """)
             var contents: [String: String] = [:]
@@ -73,14 +73,15 @@ final class IndexedTree: Sendable {
                 let path = (row[0] as Data) + Data("/".utf8) + (row[1] as Data)
                 let key = String(
                     path.map { $0 < 128 ? String(UnicodeScalar($0)) : "\\x" + String($0, radix: 16) }.joined())
-                contents[key] = (2..<10).map { "\(row[$0] as DatabaseValue)" }.joined(separator: " ")
+                contents[key] = (2..<11).map { "\(row[$0] as DatabaseValue)" }.joined(separator: " ")
             }
             // Each folder row is a folder's, each folder has one.
             let orphans = try Int.fetchOne(
                 database,
                 sql: """
                     SELECT (SELECT count(*) FROM folder LEFT JOIN entry USING (id) WHERE entry.kind IS NOT 1)
-                        + (SELECT count(*) FROM entry LEFT JOIN folder USING (id) WHERE entry.kind = 1 AND folder.id IS NULL)
+                        + (SELECT count(*) FROM entry LEFT JOIN folder USING (id) WHERE entry.kind = 1 AND folder.id IS NULL
+                            AND entry.id NOT IN (SELECT entry FROM kept))
                         + (SELECT count(*) FROM entry LEFT JOIN folder ON folder.id = entry.folder
                             WHERE entry.folder <> 0 AND folder.id IS NULL)
                     """)

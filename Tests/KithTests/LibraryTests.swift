@@ -130,7 +130,8 @@ import Testing
             try place.write("report.txt")
             _ = try await place.added()
             let hostile: [Search.Find.Input] = [
-                .init(query: "report", after: .max), .init(query: "report", after: .min),
+                .init(query: "report", after: .init(text: "nonsense")),
+                .init(query: "report", after: .init(text: "#50")),
                 .init(query: "report", offsetFromUTC: .min), .init(query: "report", offsetFromUTC: .max),
                 .init(query: "report", limit: .min), .init(query: "re\0port"),
             ]
@@ -139,13 +140,74 @@ import Testing
                     _ = try await place.client.call(Search.Find.self, input)
                 }
             }
-            for query in ["is:duplicate", "created:today", "content:word", "rating:>=3", "note:a | x", "-is:favorite"] {
+            for query in ["is:duplicate", "content:word", "note:a | content:x", "-is:duplicate"] {
                 await #expect(throws: KithError(.unsupported, "")) {
                     _ = try await place.client.call(Search.Find.self, .init(query: query))
                 }
             }
             let found = try await place.names("report")
             #expect(found == ["report.txt"])
+        }
+    }
+
+    @Test func `notes, stars and favourites go round, and facets and problems are told`() async throws {
+        let place = try await Place()
+        try await place.device.whileRunning {
+            try place.write("docs/report.txt", "12345")
+            try place.write("photo.jpg")
+            let location = try await place.added()
+            let paths = [Files.Path(place.top + "/docs/report.txt")]
+            let long = String(repeating: "ä", count: 2_000)
+            _ = try await place.client.call(
+                Annotations.Change.self, .init(paths: paths, isFavorite: true, rating: 4, note: long))
+            let found = try await place.client.call(Search.Find.self, .init(query: "rating:>=4 is:favorite note:ä"))
+            let entry = try #require(found.entries.first)
+            #expect(entry.rating == 4 && entry.isFavorite == true && entry.note?.utf8.count == 1_024)
+            let noted = try await place.client.call(Annotations.Get.self, .init(path: paths[0]))
+            #expect(noted == .init(isFavorite: true, rating: 4, note: long))
+            let facets = try await place.client.call(Search.Facets.self, .init(query: "is:file"))
+            #expect(facets.total == 2 && facets.bytes == 5 && !facets.isCut)
+            #expect(facets.locations == [.init(value: location.name, count: 2)])
+            #expect(Set(facets.extensions.map(\.value)) == ["txt", "jpg"])
+            let problems = try await place.client.call(Locations.Problems.self, .init(id: location.id))
+            #expect(problems.problems.isEmpty && problems.next == nil)
+            await #expect(throws: KithError(.notFound, "")) {
+                _ = try await place.client.call(Locations.Problems.self, .init(id: 99))
+            }
+            await #expect(throws: KithError(.invalid, "")) {
+                _ = try await place.client.call(Annotations.Change.self, .init(paths: paths, rating: .max))
+            }
+        }
+    }
+
+    @Test func `pages go on by what the one before says, and the numbers of older clients are refused`() async throws {
+        let place = try await Place()
+        try await place.device.whileRunning {
+            for number in 0..<25 { try place.write("docs/report \(number).txt") }
+            _ = try await place.added()
+            var (names, next) = ([String](), Search.Cursor?.none)
+            repeat {
+                let page = try await place.client.call(Search.Find.self, .init(query: "report", limit: 7, after: next))
+                names += page.entries.map(\.path.description)
+                next = page.next
+            } while next != nil
+            #expect(names.count == 25 && Set(names).count == 25)
+            let counted = try await place.client.call(
+                Search.Find.self, .init(query: "report sort:size", limit: 1, countsAll: true))
+            #expect(counted.total == 25)
+            // As an older client writes it: 0 is the beginning, any other number is told what to do.
+            let decoder = JSONDecoder()
+            let first = try decoder.decode(
+                Search.Find.Input.self, from: Data(#"{"query":"report","limit":3,"after":0}"#.utf8))
+            #expect(try await place.client.call(Search.Find.self, first).entries.count == 3)
+            let later = try decoder.decode(
+                Search.Find.Input.self, from: Data(#"{"query":"report","limit":3,"after":50}"#.utf8))
+            do {
+                _ = try await place.client.call(Search.Find.self, later)
+                Issue.record("it was taken for a place")
+            } catch let error as KithError {
+                #expect(error.code == .invalid && error.message.contains("Update the client"), "\(error)")
+            }
         }
     }
 
@@ -177,6 +239,12 @@ import Testing
                     _ = try await phone.client.call(
                         Tags.Change.self, .init(paths: [Files.Path(place.top)], add: ["x"]), on: "laptop")
                 }
+                await #expect(throws: KithError(.denied, "")) {
+                    _ = try await phone.client.call(
+                        Annotations.Change.self, .init(paths: [Files.Path(place.top)], rating: 1), on: "laptop")
+                }
+                let facets = try await phone.client.call(Search.Facets.self, .init(query: "report"), on: "laptop")
+                #expect(facets.total == 1)
             }
         }
     }

@@ -47,16 +47,18 @@ public enum Library {
         public var isWatched: Bool
         /// Why it could not be scanned last; what is known of it can be searched all the same.
         public var problem: String?
-        /// The number of files and folders in it.
+        /// The number of names in it: files, folders and links.
         public var entries: Int
         /// How much of it is in the library; absent: ``Mode/recursive``.
         public var mode: Mode?
+        /// The number of folders among them.
+        public var folders: Int?
 
         /// Describes a location.
         public init(
             id: Int64, name: String, path: Files.Path, rules: Rules, added: Int64, scanned: Int64? = nil,
             isScanning: Bool = false, isWatched: Bool = false, problem: String? = nil, entries: Int = 0,
-            mode: Mode? = nil
+            mode: Mode? = nil, folders: Int? = nil
         ) {
             self.id = id
             self.name = name
@@ -69,6 +71,7 @@ public enum Library {
             self.problem = problem
             self.entries = entries
             self.mode = mode
+            self.folders = folders
         }
     }
 
@@ -92,11 +95,22 @@ public enum Library {
         public var location: Int64
         /// Its tags, each with those above it: `work/clients`.
         public var tags: [String]
+        /// The time at which it was made, in seconds since 1970; absent where the file system does not say.
+        public var created: Int64?
+        /// Whether a person has marked it as a favourite; absent: no.
+        public var isFavorite: Bool?
+        /// The stars it was given, 1…5; absent: none.
+        public var rating: Int?
+        /// The note on it; absent: none.
+        ///
+        /// In the answer to a search at most its first 1,024 bytes.
+        public var note: String?
 
         /// Describes an entry.
         public init(
             id: Int64, path: Files.Path, kind: Files.Kind, category: String?, size: UInt64, modified: Int64,
-            added: Int64, location: Int64, tags: [String] = []
+            added: Int64, location: Int64, tags: [String] = [], created: Int64? = nil, isFavorite: Bool? = nil,
+            rating: Int? = nil, note: String? = nil
         ) {
             self.id = id
             self.path = path
@@ -107,6 +121,10 @@ public enum Library {
             self.added = added
             self.location = location
             self.tags = tags
+            self.created = created
+            self.isFavorite = isFavorite
+            self.rating = rating
+            self.note = note
         }
     }
 
@@ -262,6 +280,32 @@ public enum Locations {
 
 /// Searches of a device's library.
 public enum Search {
+    /// A place in the answer to a search; opaque, and good for the same query alone.
+    public struct Cursor: Codable, Hashable, Sendable {
+        /// The text that a device gave for it.
+        public var text: String
+
+        /// Takes the text of a place.
+        public init(text: String) { self.text = text }
+
+        /// Reads text; the number of an older client is taken, to be refused with a word.
+        public init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if let text = try? container.decode(String.self) {
+                // Text or, when it is not that, a number: two forms of one value, not an error.
+                self.init(text: text)
+            } else {
+                self.init(text: "#\(try container.decode(Int64.self))")
+            }
+        }
+
+        /// Writes text.
+        public func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            try container.encode(text)
+        }
+    }
+
     /// Finds files, folders and links.
     public enum Find: Method {
         /// The input: the query, and which part of the answer.
@@ -271,21 +315,25 @@ public enum Search {
             /// The most entries, 1…1,000; more count as that.
             public var limit: Int
             /// Where the answer begins: ``Output/next`` of the one before; absent: at the first entry.
-            public var after: Int?
+            public var after: Cursor?
             /// The seconds by which the caller's clock is ahead of Greenwich, for dates; absent: 0.
             public var offsetFromUTC: Int?
             /// The library, by its name or its id; absent: the default one.
             public var library: String?
+            /// Whether all are counted, however long that takes; absent: no.
+            public var countsAll: Bool?
 
             /// Makes the input.
             public init(
-                query: String, limit: Int = 50, after: Int? = nil, offsetFromUTC: Int? = nil, library: String? = nil
+                query: String, limit: Int = 50, after: Cursor? = nil, offsetFromUTC: Int? = nil, library: String? = nil,
+                countsAll: Bool? = nil
             ) {
                 self.query = query
                 self.limit = limit
                 self.after = after
                 self.offsetFromUTC = offsetFromUTC
                 self.library = library
+                self.countsAll = countsAll
             }
         }
 
@@ -294,12 +342,12 @@ public enum Search {
             /// What was found, in the query's order; without one, what fits its words best comes first.
             public var entries: [Library.Entry]
             /// Where the next part begins; absent at the end.
-            public var next: Int?
+            public var next: Cursor?
             /// How many there are in all; absent where only counting would tell.
             public var total: Int?
 
             /// Makes the answer.
-            public init(entries: [Library.Entry], next: Int? = nil, total: Int? = nil) {
+            public init(entries: [Library.Entry], next: Cursor? = nil, total: Int? = nil) {
                 self.entries = entries
                 self.next = next
                 self.total = total
@@ -428,8 +476,15 @@ public enum Tags {
             }
         }
 
-        /// The answer: nothing.
-        public typealias Output = Nothing
+        /// The answer.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The number of entries that have other tags than before.
+            public var changed: Int?
+
+            /// Makes the answer.
+            public init(changed: Int? = nil) { self.changed = changed }
+        }
+
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
             "tags.change", by: .owner, isIdempotent: true, "Gives tags to files of the library, and takes them away.")

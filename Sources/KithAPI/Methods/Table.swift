@@ -48,5 +48,7 @@ extension API {
         AnyMethod(Volumes.List.self), AnyMethod(Volumes.Follow.self), AnyMethod(Volumes.Test.self),
         AnyMethod(Volumes.TestResult.self), AnyMethod(Volumes.Eject.self),
         AnyMethod(Locations.FindMoved.self), AnyMethod(Locations.Relocate.self),
+        AnyMethod(Annotations.Change.self), AnyMethod(Annotations.Get.self), AnyMethod(Locations.Problems.self),
+        AnyMethod(Search.Facets.self),
     ]
 }

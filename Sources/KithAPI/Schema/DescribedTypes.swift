@@ -56,6 +56,13 @@ extension Files.Path: SchemaDescribing {
     }
 }
 
+extension Search.Cursor: SchemaDescribing {
+    /// Text.
+    public static var schema: JSONSchema {
+        ["type": "string", "description": "A place in the answer to a search: `next` of the part before, as it was."]
+    }
+}
+
 extension Forward.Endpoint: SchemaDescribing {
     /// The text form.
     public static var schema: JSONSchema {

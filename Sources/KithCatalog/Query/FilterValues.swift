@@ -10,6 +10,27 @@ enum Field: String, CaseIterable {
         self.init(rawValue: name == "extension" ? "ext" : name)
     }
 
+    /// The filter that a word stands for elsewhere; `nil` when it is none.
+    static func meant(by word: String) -> Field? {
+        switch word {
+        case "type", "category": .kind
+        case "filetype", "suffix": .ext
+        case "filename", "file", "title": .name
+        case "folder", "dir", "directory", "parent", "under": .in
+        case "date", "mtime", "changed", "when": .modified
+        case "birth", "ctime", "born": .created
+        case "label", "labels", "keyword": .tag
+        case "stars", "rated": .rating
+        case "comment", "comments": .note
+        case "text", "contents", "body": .content
+        case "volume", "disk", "drive": .location
+        case "host", "machine": .device
+        case "order", "orderby", "sortby": .sort
+        case "bytes", "filesize": .size
+        default: nil
+        }
+    }
+
     /// The filter whose name is most like a word; `nil` when none is near.
     static func nearest(to word: String) -> Field? {
         Wording.nearest(to: word, in: allCases.map(\.rawValue)).flatMap { Field($0) }

@@ -20,6 +20,8 @@ struct QueryParser {
     private var position = 0
     private var terms = 0
     private var sort: [SortKey] = []
+    /// What looks like a filter and is text.
+    private(set) var unknownFilters: [SearchQuery.UnknownFilter] = []
     /// True when something stands in the query that only a person who knows the language writes.
     private var hasSyntax = false
 
@@ -209,7 +211,7 @@ struct QueryParser {
     }
 
     /// Reads up to the white space that ends a word.
-    private func token(at start: Int) throws(QueryError) -> Token {
+    private mutating func token(at start: Int) throws(QueryError) -> Token {
         var index = start
         var leads: [(isParenthesis: Bool, index: Int)] = []
         while index < scalars.count {
@@ -311,7 +313,7 @@ struct QueryParser {
     // MARK: - Filters
 
     /// Reads a filter; `nil` when the word is none.
-    private func filter(
+    private mutating func filter(
         at start: Int, leads: [(isParenthesis: Bool, index: Int)]
     ) throws(QueryError) -> (field: Field, text: FilterText, end: Int, closers: Int)? {
         var colon = start
@@ -320,9 +322,14 @@ struct QueryParser {
         let name = text(start..<colon).lowercased()
         guard let field = Field(name) else {
             // `https://`, `std::` and `Re:` are no filters, nor meant to be.
-            guard name.count > 2, !isEdge(colon + 1), scalars[colon + 1] != "/", scalars[colon + 1] != ":",
-                let meant = Field.nearest(to: name)
-            else { return nil }
+            guard name.count > 2, !isEdge(colon + 1), scalars[colon + 1] != "/", scalars[colon + 1] != ":" else {
+                return nil
+            }
+            guard let meant = Field.nearest(to: name) else {
+                let unknown = SearchQuery.UnknownFilter(name: name, nearest: Field.meant(by: name)?.rawValue)
+                if !unknownFilters.contains(unknown) { unknownFilters.append(unknown) }
+                return nil
+            }
             throw error(
                 .unknownField,
                 "There is no filter \(name):. Did you mean \(meant.rawValue):? To find it as text, put it into quotation "

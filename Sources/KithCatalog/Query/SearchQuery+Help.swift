@@ -26,7 +26,8 @@ extension SearchQuery {
           modified:<7d        in the last 7 days; >1y is longer ago; min h d w mo y
                               (mo is 30 days, y is 365)
           tag:work            with the tags beneath it; tag:=work without them
-          is:duplicate        favorite hidden empty offline untagged; file folder link
+          is:favorite         hidden empty offline duplicate untagged; file folder link
+                              other (a pipe, a socket or a device)
           rating:>=4          0 to 5 stars, 0 for none
           location:photos     the name of a location; device:laptop of a device
           note:"call back"    a text in the note

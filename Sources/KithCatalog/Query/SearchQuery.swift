@@ -1,3 +1,5 @@
+import KithCommandLine
+
 /// A search of a library: a condition on its entries, and the order of what is found.
 ///
 /// The language is that of ``help``, and made so that the name of a file, pasted in, finds that file: whatever is no
@@ -19,6 +21,30 @@ package struct SearchQuery: Hashable, Sendable {
     package init(condition: Condition, sort: [SortKey] = []) {
         self.condition = condition
         self.sort = sort
+    }
+
+    /// A word that looks like a filter, and is none: it is searched as text.
+    package struct UnknownFilter: Hashable, Sendable {
+        /// The name before its colon, in lower case.
+        package var name: String
+        /// The name of the filter that may be meant; `nil` when none is near.
+        package var nearest: String?
+    }
+
+    /// The words of a query that look like filters and are searched as text, each name once; none for one with a fault.
+    package static func unknownFilters(in text: String) -> [UnknownFilter] {
+        // A fault is told where the query is read.
+        guard var parser = try? QueryParser(text, clock: QueryClock(now: 0, offsetFromUTC: 0)),
+            (try? parser.query()) != nil
+        else { return [] }
+        return parser.unknownFilters
+    }
+
+    /// The year of a time in seconds since 1970, for a clock that is ahead of Greenwich, and the seconds of that year.
+    package static func year(of seconds: Int64, offsetFromUTC: Int) -> (year: Int64, seconds: ClosedRange<Int64>) {
+        let clock = QueryClock(now: seconds, offsetFromUTC: offsetFromUTC)
+        let year = clock.today.year
+        return (year, clock.start(year, 1, 1)...(clock.start(year + 1, 1, 1) - 1))
     }
 
     /// Reads a query.
@@ -172,6 +198,8 @@ package enum EntryKind: String, Hashable, Sendable, Codable, CaseIterable {
     case file
     /// A symbolic link.
     case link
+    /// A pipe, a socket or a device.
+    case other
 }
 
 /// A yes-or-no property of an entry.

@@ -63,46 +63,52 @@ struct AddCommand: AsyncParsableCommand {
     private func add(_ rules: Library.Rules?) async throws {
         try await withClient(globals, creating: true) { client in
             var lines: [Library.Location] = []
-            for folder in folders {
-                let path = try realPath(folder)
-                // One that is there already may not have been scanned to its end.
-                let known = try await client.call(Locations.List.self, .init(library: library.name)).locations.first {
-                    $0.path.bytes == path && $0.scanned == nil
-                }
-                let location: Library.Location =
-                    if let known { known } else {
-                        try await client.call(
-                            Locations.Add.self,
-                            .init(
-                                path: Files.Path(bytes: path), name: name, rules: rules,
-                                mode: content ? .content : shallow ? .shallow : nil, library: library.name))
-                    }
-                let progress = try await followScan(of: location, in: library.name, client, globals)
-                lines.append(
-                    try await client.call(Locations.List.self, .init(library: library.name)).locations.first {
-                        $0.id == location.id
-                    } ?? location)
-                if !globals.json { printLine(scanText(progress, of: location, isNew: true)) }
-                if location.mode == .content {
-                    try await readLocation(location, client, globals, isQuiet: globals.json) {
-                        try await client.call(Locations.Identify.self, .init(library: library.name, id: location.id))
-                    }
+            var failed: KithError?
+            for folder in ExactArguments.bytes(of: folders) {
+                do {
+                    lines.append(try await added(folder, rules, client))
+                } catch let error as KithError where folders.count > 1 && error.code != .cancelled {
+                    // The others are as good as they were.
+                    report(error, json: globals.json)
+                    failed = failed ?? error
                 }
             }
             if globals.json { printLine(try jsonText(lines)) }
+            if let failed { throw ExitCode(failed.code.exitStatus) }
         }
     }
 
-    /// The path of a folder from the top of the file system, without links in it.
-    private func realPath(_ folder: String) throws -> [UInt8] {
-        guard let path = unsafe realpath(folder, nil) else {
-            let shown = printable(folder)
+    /// Adds one folder, and follows its scan to the end.
+    private func added(_ folder: [UInt8], _ rules: Library.Rules?, _ client: Client) async throws -> Library.Location {
+        guard let path = realPath(folder) else {
+            let number = errno
             throw KithError(
-                errno == ENOENT ? .notFound : .denied,
-                "\(shown) cannot be added: \(unsafe String(cString: strerror(errno))).")
+                number == ENOENT ? .notFound : .denied,
+                "\(printable(String(decoding: folder, as: UTF8.self))) cannot be added: \(unsafe String(cString: strerror(number)))."
+            )
         }
-        defer { unsafe free(path) }
-        return unsafe Array(String(cString: path).utf8)
+        // One that is there already may not have been scanned to its end.
+        let known = try await client.call(Locations.List.self, .init(library: library.name)).locations.first {
+            $0.path.bytes == path && $0.scanned == nil
+        }
+        let location: Library.Location =
+            if let known { known } else {
+                try await client.call(
+                    Locations.Add.self,
+                    .init(
+                        path: Files.Path(bytes: path), name: name, rules: rules,
+                        mode: content ? .content : shallow ? .shallow : nil, library: library.name))
+            }
+        let progress = try await followScan(of: location, in: library.name, client, globals)
+        if !globals.json { printLine(scanText(progress, of: location, isNew: true)) }
+        if location.mode == .content {
+            try await readLocation(location, client, globals, isQuiet: globals.json) {
+                try await client.call(Locations.Identify.self, .init(library: library.name, id: location.id))
+            }
+        }
+        return try await client.call(Locations.List.self, .init(library: library.name)).locations.first {
+            $0.id == location.id
+        } ?? location
     }
 }
 
@@ -131,15 +137,20 @@ func scanText(_ progress: Library.Progress, of location: Library.Location, isNew
     let name = printable(location.name)
     let problems =
         progress.problems == 0
-        ? "" : "; \(grouped(progress.problems)) folder\(progress.problems == 1 ? "" : "s") could not be read"
+        ? "" : "; \(counted(progress.problems, "folder")) could not be read (`kith library problems`)"
     if isNew {
-        return "\(name): \(grouped(progress.entries)) names in \(grouped(progress.folders)) folders\(problems)."
+        return "\(name): \(counted(progress.entries, "name")) in \(counted(progress.folders, "folder"))\(problems)."
     }
     let changes = [
         (progress.added, "added"), (progress.changed, "changed"), (progress.moved, "moved"),
         (progress.removed, "removed"),
     ].filter { $0.0 > 0 }.map { "\(grouped($0.0)) \($0.1)" }
     return "\(name): \(changes.isEmpty ? "nothing new" : changes.joined(separator: ", "))\(problems)."
+}
+
+/// `1 name`, `2,000 names`.
+func counted(_ number: some BinaryInteger, _ what: String) -> String {
+    "\(grouped(number)) \(what)\(number == 1 ? "" : "s")"
 }
 
 /// A number with a comma before each three digits.

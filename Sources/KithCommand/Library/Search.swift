@@ -19,15 +19,16 @@ struct SearchCommand: AsyncParsableCommand {
               kith search 'modified:today' --follow
               kith search ext:pdf --library Work
               kith search holiday --device laptop --copy ~/Pictures
+              kith search in:. --facets
 
             Finds by name in what `kith add` has added, while its disk is away, too. What fits best comes first. Another
             device answers with the grant `library`, and lets its files be copied with `library:read`: nothing that is
-            there already is overwritten, and what has changed since it was scanned is not copied. Each line is a path with what a terminal might obey made visible; -0
-            prints the exact bytes.
+            there already is overwritten, and what has changed since it was scanned is not copied. Each line is a path
+            with what a terminal might obey made visible; -0 prints the exact bytes. in:. and other relative folders with
+            a dot are those of this shell.
 
-            Of the language below, the library does not know created:, note:, rating:, content: and is:favorite yet: a
-            query with one of them is refused. is:duplicate finds what was read (`kith library identify`,
-            `kith find-duplicates`), of large files those that were read whole.
+            What is in files is found once it was read: `kith library identify` and `kith find-duplicates` for
+            is:duplicate, `kith library extract` for content: and what images, films and sound are.
 
             """ + SearchQuery.help))
 
@@ -39,6 +40,8 @@ struct SearchCommand: AsyncParsableCommand {
     @Flag(name: [.customShort("0"), .long], help: "Print a NUL behind each path, and the exact bytes.") var print0 =
         false
     @Flag(name: .long, help: "Print only how many there are.") var count = false
+    @Flag(name: .long, help: "Print how many there are of each kind, extension, location, tag, year and size.")
+    var facets = false
     @Flag(name: [.short, .long], help: "Go on: + before what comes, - before what goes; of at most 1,000.")
     var follow = false
     @Option(name: .long, help: "Search on this device.") var device: String?
@@ -56,45 +59,55 @@ struct SearchCommand: AsyncParsableCommand {
         guard copy == nil || !(follow || count || print0 || long) else {
             throw ValidationError("--copy goes with neither --follow, --count, --long nor -0.")
         }
+        guard !facets || !(all || count || print0 || follow || long) else {
+            throw ValidationError("--facets goes with none of --all, --count, --long, --follow and -0.")
+        }
     }
 
     func run() async throws {
-        let text = words.joined(separator: " ")
+        let typed = words.joined(separator: " ")
         let offset = TimeZone.current.secondsFromGMT()
         let library = library.name(on: device)
-        let query: SearchQuery
+        var query: SearchQuery
         // What is wrong with it is said here, whatever the other end says.
         do throws(QueryError) {
-            query = try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
+            query = try SearchQuery(typed, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
         } catch {
             let fault = KithError(.invalid, error.message)
             report(fault, json: globals.json)
-            if !globals.json { note(error.shown(in: text)) }
+            if !globals.json { note(error.shown(in: typed)) }
             throw ExitCode(fault.code.exitStatus)
         }
+        for unknown in SearchQuery.unknownFilters(in: typed) {
+            let meant = unknown.nearest.map { "did you mean \($0):?" } ?? "`kith search --help` lists them."
+            note("There is no filter \(printable(unknown.name)):, so that is searched as text; \(meant)")
+        }
+        // Only where a folder has to be named anew: dates stay as they are written.
+        let before = query.condition
+        query.condition = try query.condition.mappingFolders(resolved)
+        let text = query.condition == before ? typed : query.description
         try await withClient(globals) { client in
             if follow { return try await followed(text, offset, in: library, client) }
+            if facets { return try await showFacets(text, offset, in: library, client) }
             if count {
-                // Behind the last one there is nothing to be shown; and what has an order need not be ranked.
-                let ordered = query.sort.isEmpty ? "\(text) sort:size" : text
                 let total =
                     try await client.call(
                         Search.Find.self,
-                        .init(query: ordered, limit: 1, after: 10_000_000, offsetFromUTC: offset, library: library),
+                        .init(query: text, limit: 1, offsetFromUTC: offset, library: library, countsAll: true),
                         on: device
                     ).total ?? 0
                 return printLine(globals.json ? try jsonText(["count": total]) : String(total))
             }
-            var (after, found) = (Optional(0), 0)
+            var (after, found, isFirst) = (Search.Cursor?.none, 0, true)
             var entries: [Library.Entry] = []
-            while let start = after, all || found < limit {
+            while isFirst || after != nil, all || found < limit {
                 let page = try await client.call(
                     Search.Find.self,
                     .init(
-                        query: text, limit: all ? 1_000 : min(limit - found, 1_000), after: start,
+                        query: text, limit: all ? 1_000 : min(limit - found, 1_000), after: after,
                         offsetFromUTC: offset, library: library), on: device)
                 found += page.entries.count
-                after = page.entries.isEmpty ? nil : page.next
+                (after, isFirst) = (page.entries.isEmpty ? nil : page.next, false)
                 if globals.json || copy != nil { entries += page.entries } else { try show(page.entries) }
             }
             if let copy, found > 0 {
@@ -102,14 +115,49 @@ struct SearchCommand: AsyncParsableCommand {
                 var job = SearchCopy(to: copy, client, on: device, library: library, globals)
                 return try await job.run(entries)
             }
-            if globals.json { return printLine(try jsonText(entries)) }
+            if globals.json { printLine(try jsonText(entries)) }
             if found == 0 { try await explainNothing(in: library, client) }
-            if after != nil, found > 0, !all { note("There are more: --limit N shows N, --all shows all.") }
+            if after != nil, !globals.json, !all { note("There are more: --limit N shows N, --all shows all.") }
         }
+    }
+
+    /// The whole path of a folder in a query that begins with a dot or `~`; others stand for themselves.
+    private func resolved(_ folder: String) throws -> String {
+        let first = folder.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).first ?? ""
+        guard [".", "..", "~"].contains(first) else { return folder }
+        if let device {
+            throw KithError(
+                .invalid, "in:\(folder) is a folder of this shell, not of \(device). Name the whole path of one there.")
+        }
+        guard let path = realPath(Array((folder as NSString).expandingTildeInPath.utf8)) else {
+            throw KithError(.notFound, "in:\(folder): \(unsafe String(cString: strerror(errno))).")
+        }
+        guard let text = String(validating: path, as: UTF8.self) else {
+            throw KithError(.unsupported, "in:\(folder): the path of that folder is not UTF-8.")
+        }
+        return text
+    }
+
+    private func showFacets(_ text: String, _ offset: Int, in library: String?, _ client: Client) async throws {
+        let facets = try await client.call(
+            Search.Facets.self, .init(query: text, offsetFromUTC: offset, library: library), on: device)
+        if globals.json { printLine(try jsonText(facets)) }
+        if facets.total == 0 { try await explainNothing(in: library, client) }
+        if globals.json { return }
+        printLine("\(counted(facets.total, "name")), \(Wording.size(facets.bytes))")
+        for (title, counts) in [
+            ("KIND", facets.kinds), ("EXTENSION", facets.extensions), ("LOCATION", facets.locations),
+            ("TAG", facets.tags), ("YEAR", facets.years), ("SIZE", facets.sizes),
+        ] where !counts.isEmpty {
+            printLine()
+            printLine(table([title, "NAMES"], counts.map { [printable($0.value), grouped($0.count)] }))
+        }
+        if facets.isCut { note("There are more than were counted: all numbers are too small.") }
     }
 
     /// Says why nothing may have been found.
     private func explainNothing(in library: String?, _ client: Client) async throws {
+        guard !globals.json else { throw ExitCode(KithError.Code.notFound.exitStatus) }
         let locations = try await client.call(
             Locations.List.self, .init(library: library), on: device
         ).locations
@@ -135,11 +183,14 @@ struct SearchCommand: AsyncParsableCommand {
     static func line(_ entry: Library.Entry, shown: Files.Path, isLong: Bool) -> String {
         let path = printable(shown.description) + (entry.kind == .folder ? "/" : "")
         guard isLong else { return path }
-        let kind = entry.category ?? entry.kind.rawValue
+        let kind = entry.category ?? (entry.kind == .special ? "other" : entry.kind.rawValue)
+        let noted =
+            (entry.isFavorite == true ? " \u{2665}" : "")
+            + (entry.rating.map { " " + String(repeating: "\u{2605}", count: max(0, min($0, 5))) } ?? "")
         let size = entry.kind == .file ? DuCommand.humanSize(entry.size) : "-"
         let tags = entry.tags.isEmpty ? "" : "  [\(entry.tags.map(printable).joined(separator: ", "))]"
         return
-            "\(padded(kind, to: 10)) \(padded(size, to: 7, isRight: true))  \(LongListing.time(entry.modified))  \(path)\(tags)"
+            "\(padded(kind, to: 10)) \(padded(size, to: 7, isRight: true))  \(LongListing.time(entry.modified))  \(path)\(noted)\(tags)"
     }
 
     private static func padded(_ text: String, to width: Int, isRight: Bool = false) -> String {
@@ -171,6 +222,19 @@ struct SearchCommand: AsyncParsableCommand {
                 }
                 printLine("+ " + line(entry))
             }
+        }
+    }
+}
+
+extension Condition {
+    /// The condition with the folders in it named by `name`.
+    fileprivate func mappingFolders(_ name: (String) throws -> String) rethrows -> Condition {
+        switch self {
+        case .term(.inFolder(let folder)): .term(.inFolder(try name(folder)))
+        case .all(let conditions): .all(try conditions.map { try $0.mappingFolders(name) })
+        case .any(let conditions): .any(try conditions.map { try $0.mappingFolders(name) })
+        case .not(let condition): .not(try condition.mappingFolders(name))
+        case .everything, .term: self
         }
     }
 }

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import KithAPI
 import KithCommandLine
 import KithWire
@@ -17,7 +16,7 @@ struct TagsCommand: AsyncParsableCommand {
               kith tags delete work/clients
               kith search tag:work                    finds what has it, or one beneath it
 
-            Tags are kept in the library, not in the files; a file keeps its own when it is renamed or moved within its location.
+            Tags are kept in the library, not in the files; a file keeps its own when it is renamed or moved.
             """),
         subcommands: [TagsListCommand.self, TagsAddCommand.self, TagsRemoveCommand.self, TagsDeleteCommand.self],
         defaultSubcommand: TagsListCommand.self)
@@ -108,25 +107,23 @@ private func changeTags(
     of files: [String], in library: String?, _ globals: GlobalOptions, add: [String], remove: [String]
 ) async throws {
     guard !files.isEmpty else { throw ValidationError("Which files?") }
-    let paths = try files.map { Files.Path(bytes: try wholePath($0)) }
+    let paths = try wholePaths(files)
     try await withClient(globals) { client in
-        _ = try await client.call(Tags.Change.self, .init(paths: paths, add: add, remove: remove, library: library))
+        let answer = try await client.call(Tags.Change.self, .init(paths: paths, add: add, remove: remove, library: library))
+        if globals.json { return printLine(try jsonText(answer)) }
+        // An older device does not say.
+        guard let changed = answer.changed else { return }
+        let tags = (add + remove).map(printable).joined(separator: ", ")
+        let (did, had) =
+            add.isEmpty ? ("Took \(tags) from", "had no tag \(tags)") : ("Tagged", "had the tag \(tags) already")
+        let other = paths.count - changed
+        if changed > 0 {
+            note(
+                "\(did) \(named(changed))\(add.isEmpty ? "" : " \(tags)")\(other > 0 ? "; \(named(other)) \(had)" : "")."
+            )
+        } else {
+            note("Nothing to do: \(named(other)) \(had).")
+        }
     }
-}
-
-/// The path of a file from the top of the file system, without links in the folders on the way: a link is tagged itself.
-func wholePath(_ file: String) throws -> [UInt8] {
-    var name = file[...]
-    while name.count > 1, name.last == "/" { name = name.dropLast() }
-    let slash = name.lastIndex(of: "/")
-    let folder = slash.map { $0 == name.startIndex ? "/" : String(name[..<$0]) } ?? "."
-    let last = slash.map { String(name[name.index(after: $0)...]) } ?? String(name)
-    // Of `.` and `..` the folder itself is meant.
-    let isWhole = last.isEmpty || last == "." || last == ".."
-    guard let path = unsafe realpath(isWhole ? String(name) : folder, nil) else {
-        throw KithError(.notFound, "\(printable(file)): \(unsafe String(cString: strerror(errno))).")
-    }
-    defer { unsafe free(path) }
-    let whole = unsafe String(cString: path)
-    return Array((isWhole ? whole : (whole == "/" ? "/" : whole + "/") + last).utf8)
+    func named(_ count: Int) -> String { count == 1 ? "1 file" : "\(grouped(count)) files" }
 }

@@ -139,6 +139,30 @@ enum IndexSchema {
                     ) STRICT;
                     """)
         }
+        migrator.registerMigration("annotations") { database in
+            // An entry that has gone and carries tags or a note of a person's is kept, in no folder, until every location
+            // has been looked through since (`mark` is the number of the last scan that had begun).
+            try database.execute(
+                sql: """
+                    ALTER TABLE entry ADD COLUMN created INTEGER;
+                    ALTER TABLE folder ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE location ADD COLUMN walked INTEGER NOT NULL DEFAULT 0;
+                    CREATE INDEX folder_problem ON folder (id) WHERE problem IS NOT NULL;
+                    CREATE TABLE annotation (
+                        entry INTEGER PRIMARY KEY REFERENCES entry (id) ON DELETE CASCADE,
+                        favorite INTEGER NOT NULL DEFAULT 0,
+                        rating INTEGER NOT NULL DEFAULT 0,
+                        note TEXT
+                    ) STRICT;
+                    CREATE INDEX annotation_rating ON annotation (rating);
+                    CREATE TABLE kept (
+                        entry INTEGER PRIMARY KEY REFERENCES entry (id) ON DELETE CASCADE,
+                        device INTEGER NOT NULL,
+                        mark INTEGER NOT NULL
+                    ) STRICT;
+                    INSERT INTO meta VALUES ('scans', 0);
+                    """)
+        }
         return migrator
     }
 
@@ -148,6 +172,9 @@ enum IndexSchema {
         /// Its name, or that of a folder around it within the location, begins with a dot.
         static let hidden = Flags(rawValue: 1)
         /// It was not there when its folder was listed last: to be moved when it turns up elsewhere, else to go.
+        ///
+        /// What is
+        /// beneath a folder is marked by `folder.gone`.
         static let gone = Flags(rawValue: 2)
     }
 }

@@ -112,6 +112,8 @@ struct FileAttributes: Hashable, Sendable {
     var modified: Int64
     /// The time of the last change of anything about it, in nanoseconds since 1970.
     var changed: Int64
+    /// The time at which it was made, in nanoseconds since 1970; `nil` where the file system does not say.
+    var created: Int64?
     var inode: Int64
     var device: Int64
 
@@ -129,6 +131,7 @@ struct FileAttributes: Hashable, Sendable {
         size = Int64(clamping: info.size)
         modified = Self.nanoseconds(info.seconds, info.nanoseconds)
         changed = Self.nanoseconds(info.changed_seconds, info.changed_nanoseconds)
+        created = info.has_created != 0 ? Self.nanoseconds(info.created_seconds, info.created_nanoseconds) : nil
         inode = Int64(bitPattern: info.inode)
         device = Int64(bitPattern: info.device)
     }

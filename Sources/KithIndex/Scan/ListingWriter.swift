@@ -5,7 +5,11 @@ import KithCatalog
 /// Brings what an index holds of folders to what was listed of them, within one transaction.
 ///
 /// What is not listed any more is marked as gone, and goes at the end of the scan: so long a name with the same inode that
-/// turns up elsewhere is taken for the same file, moved, and keeps what was noted of it.
+/// turns up elsewhere is taken for the same file, moved, and keeps what was noted of it. What a person has noted something
+/// of is kept longer, in no folder, until every location has been looked through.
+///
+/// A name that another file has taken keeps its number and notes (editors write a new file and give it the old name),
+/// unless that file brings notes of its own, or the file before has another name in the same folder now.
 struct ListingWriter {
     /// What goes on from one transaction to the next.
     struct State {
@@ -18,11 +22,12 @@ struct ListingWriter {
         /// What changes, where somebody wants to know.
         var changes: ChangeSet?
         /// True as long as nothing can have been moved here: the location is new, and nothing was in the index before.
-        let isFirst: Bool
+        var isFirst: Bool
     }
 
     private let database: Database
     private let now: Int64
+    private let keepsAnnotated: Bool
     private var nextID: Int64
     private let insertEntry: Statement
     private let insertName: Statement
@@ -34,32 +39,37 @@ struct ListingWriter {
     private let selectInode: Statement
 
     /// Begins, at a time in seconds since 1970.
-    init(_ database: Database, now: Int64) throws {
+    ///
+    /// Unless it `keepsAnnotated`, what is removed goes with all that was noted of it.
+    init(_ database: Database, now: Int64, keepsAnnotated: Bool = true) throws {
         self.database = database
         self.now = now
+        self.keepsAnnotated = keepsAnnotated
         nextID = try Int64.fetchOne(database, sql: "SELECT value FROM meta WHERE name = 'next'") ?? 1
         insertEntry = try database.cachedStatement(
             sql: """
                 INSERT INTO entry
-                    (id, folder, name, kind, category, extension, size, modified, changed, inode, added, flags)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    (id, folder, name, kind, category, extension, size, modified, changed, created, inode, added, flags)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """)
         insertName = try database.cachedStatement(sql: "INSERT INTO name_index (rowid, name) VALUES (?, ?)")
         updateEntry = try database.cachedStatement(
             sql: """
-                UPDATE entry SET kind = ?, category = ?, size = ?, modified = ?, changed = ?, inode = ?, flags = ?
+                UPDATE entry SET kind = ?, category = ?, size = ?, modified = ?, changed = ?, created = ?, inode = ?,
+                    flags = ?
                 WHERE id = ?
                 """)
         markGone = try database.cachedStatement(sql: "UPDATE entry SET flags = flags | 2 WHERE id = ?")
         selectChildren = try database.cachedStatement(
-            sql: "SELECT id, name, kind, size, modified, changed, inode, flags FROM entry WHERE folder = ?")
+            sql: "SELECT id, name, kind, size, modified, changed, inode, flags, created FROM entry WHERE folder = ?")
         selectFolder = try database.cachedStatement(sql: "SELECT id, location, device FROM folder WHERE path = ?")
         insertFolder = try database.cachedStatement(
             sql: "INSERT INTO folder (id, location, path, device) VALUES (?, ?, ?, ?)")
         selectInode = try database.cachedStatement(
             sql: """
-                SELECT entry.id, entry.name, entry.kind, entry.size, entry.flags, entry.folder, folder.path, folder.device
-                FROM entry JOIN folder ON folder.id = entry.folder
+                SELECT entry.id, entry.name, entry.kind, entry.size, entry.flags, entry.modified, entry.created,
+                    folder.path, ifnull(folder.device, kept.device), kept.entry IS NOT NULL
+                FROM entry LEFT JOIN folder ON folder.id = entry.folder LEFT JOIN kept ON kept.entry = entry.id
                 WHERE entry.inode = ?
                 """)
     }
@@ -78,6 +88,7 @@ struct ListingWriter {
         let changed: Int64
         let inode: Int64
         let flags: Int64
+        let created: Int64?
     }
 
     /// Brings one folder to what was listed; one that the index does not hold (any more) is left.
@@ -107,25 +118,81 @@ struct ListingWriter {
         while let row = try rows.next() {
             let name = try row.withUnsafeData(atIndex: 1) { $0.map { [UInt8]($0) } ?? [] }
             known[name] = Known(
-                id: row[0], kind: row[2], size: row[3], modified: row[4], changed: row[5], inode: row[6], flags: row[7])
+                id: row[0], kind: row[2], size: row[3], modified: row[4], changed: row[5], inode: row[6], flags: row[7],
+                created: row[8])
         }
         if listing.problem == nil { try noteAttributes(listing.attributes, of: id) }
         let folderIsHidden = try isHidden(id)
         for entry in listing.entries {
             state.counts.entries += 1
             if let old = known.removeValue(forKey: entry.name) {
-                try update(entry, old, id, folderIsHidden, listing, &state)
-            } else if !state.isFirst, let id = try move(entry, into: id, folderIsHidden, listing, &state) {
+                guard try old.inode != entry.attributes.inode && displaces(entry, old, listing, known) else {
+                    try update(entry, old, id, folderIsHidden, listing, &state)
+                    continue
+                }
+                try remove(old.id)
+            }
+            if !state.isFirst, let id = try move(entry, into: id, folderIsHidden, listing, &state) {
                 // One that had another name in this folder has it no more.
                 if let before = known.first(where: { $0.value.id == id })?.key { known[before] = nil }
             } else {
                 try insert(entry, into: id, folderIsHidden, listing, &state)
             }
         }
-        for old in known.values where old.flags & IndexSchema.Flags.gone.rawValue == 0 {
+        for (name, old) in known where old.flags & IndexSchema.Flags.gone.rawValue == 0 {
             try markGone.execute(arguments: [old.id])
+            if old.kind == StoredKind.folder.rawValue {
+                try setGone(true, beneath: listing.path.appending(name: name))
+            }
             state.counts.removed += 1
         }
+    }
+
+    /// Tells whether another file that has a name now takes the place of the one before, rather than go on with it.
+    private func displaces(
+        _ entry: ListedEntry, _ old: Known, _ listing: FolderListing, _ known: [[UInt8]: Known]
+    ) throws -> Bool {
+        // It was somewhere else, and brings what was noted of it.
+        if let candidate = try candidate(entry.attributes), candidate.id != old.id,
+            try isAnnotated(candidate.id)
+        {
+            return true
+        }
+        guard try isAnnotated(old.id) else { return false }
+        // The one before has another name here now, and takes along what was noted of it.
+        return listing.entries.contains { other in
+            other.attributes.inode == old.inode && other.name != entry.name
+                && Self.isSame(
+                    other.attributes, kind: old.kind, size: old.size, modified: old.modified, created: old.created)
+                && known[other.name]?.inode != old.inode
+        }
+    }
+
+    /// Tells whether attributes are those of a file that had the same inode: numbers of inodes are used again.
+    ///
+    /// The time of making decides, where both are known; else what a move leaves as it was.
+    private static func isSame(
+        _ attributes: FileAttributes, kind: Int, size: Int64, modified: Int64, created: Int64?
+    ) -> Bool {
+        guard attributes.kind.rawValue == kind else { return false }
+        if let before = created, let now = attributes.created { return before == now }
+        return attributes.kind == .folder || attributes.size == size && attributes.modified == modified
+    }
+
+    /// Marks a folder and those beneath it as gone, so that what is in them is not found, or as there again.
+    private func setGone(_ isGone: Bool, beneath path: [UInt8]) throws {
+        try database.cachedStatement(
+            sql: "UPDATE folder SET gone = ?1 WHERE (path = ?2 OR path >= ?3 AND path < ?4) AND gone <> ?1"
+        ).execute(arguments: [isGone, Data(path), path.beneath.from, path.beneath.to])
+    }
+
+    private func isAnnotated(_ id: Int64) throws -> Bool {
+        try Bool.fetchOne(
+            database.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM tag_use WHERE entry = ?1)
+                        OR EXISTS (SELECT 1 FROM annotation WHERE entry = ?1)
+                    """), arguments: [id]) ?? false
     }
 
     /// A folder's own times and size change with what is in it, which the folder around it is not told.
@@ -156,7 +223,7 @@ struct ListingWriter {
         let text = IndexedName(entry.name)
         insertEntry.setUncheckedArguments([
             id, folder, Data(entry.name), attributes.kind.rawValue, text.category(attributes.kind), text.fileExtension,
-            attributes.size, attributes.modified, attributes.changed, attributes.inode, now,
+            attributes.size, attributes.modified, attributes.changed, attributes.created, attributes.inode, now,
             flags(entry.name, isInHidden),
         ])
         try insertEntry.execute()
@@ -186,7 +253,14 @@ struct ListingWriter {
         let isSame =
             old.kind == attributes.kind.rawValue && old.inode == attributes.inode && old.size == attributes.size
             && old.modified == attributes.modified && old.changed == attributes.changed
-        guard !isSame || old.flags != flags else { return }
+        guard !isSame || old.flags != flags else {
+            // An index of before the time of making was kept.
+            if old.created == nil, let created = attributes.created {
+                try database.cachedStatement(sql: "UPDATE entry SET created = ? WHERE id = ?").execute(
+                    arguments: [created, old.id])
+            }
+            return
+        }
         let path = listing.path.appending(name: entry.name)
         if old.kind == StoredKind.folder.rawValue, attributes.kind != .folder {
             try removeContents(of: old.id)
@@ -194,7 +268,7 @@ struct ListingWriter {
         }
         try updateEntry.execute(arguments: [
             attributes.kind.rawValue, IndexedName(entry.name).category(attributes.kind), attributes.size,
-            attributes.modified, attributes.changed, attributes.inode, flags, old.id,
+            attributes.modified, attributes.changed, attributes.created, attributes.inode, flags, old.id,
         ])
         state.counts.changed += 1
         state.changes?.note(old.id, .changed, listing.path, entry.name)
@@ -202,6 +276,7 @@ struct ListingWriter {
             if old.kind != StoredKind.folder.rawValue {
                 try addFolder(old.id, at: path, attributes, &state)
             } else if old.flags & IndexSchema.Flags.gone.rawValue != 0 || old.inode != attributes.inode {
+                try setGone(false, beneath: path)
                 state.toList.append(path)
             }
         }
@@ -209,45 +284,67 @@ struct ListingWriter {
 
     // MARK: - What has moved
 
+    /// An entry of which a file elsewhere is the continuation.
+    private struct Candidate {
+        let id: Int64
+        /// Its folder and its name there; `nil` when it is in none.
+        let place: (folder: [UInt8], name: [UInt8])?
+    }
+
+    /// The entry of a file with these attributes that is not any more where the index has it.
+    private func candidate(_ attributes: FileAttributes) throws -> Candidate? {
+        for row in try Row.fetchAll(selectInode, arguments: [attributes.inode]) {
+            guard row[8] == attributes.device,
+                Self.isSame(attributes, kind: row[2], size: row[3], modified: row[5], created: row[6])
+            else { continue }
+            if row[9] { return Candidate(id: row[0], place: nil) }
+            let (name, folder) = (try Self.bytes(row, 1), try Self.bytes(row, 7))
+            if !IndexSchema.Flags(rawValue: row[4]).contains(.gone),
+                let now = try? OpenFolder(path: folder).attributes(of: name), now.inode == attributes.inode
+            {
+                // Another name for it is no move.
+                continue
+            }
+            return Candidate(id: row[0], place: (folder, name))
+        }
+        return nil
+    }
+
     /// Takes a name that is new in its folder for one that was elsewhere, if that is so, and returns its number.
     private mutating func move(
         _ entry: ListedEntry, into folder: Int64, _ isInHidden: Bool, _ listing: FolderListing, _ state: inout State
     ) throws -> Int64? {
         let attributes = entry.attributes
-        let rows = try Row.fetchAll(selectInode, arguments: [attributes.inode])
-        let row = try rows.first { row in
-            guard row[2] == attributes.kind.rawValue, row[7] == attributes.device,
-                attributes.kind == .folder || row[3] == attributes.size
-            else { return false }
-            if IndexSchema.Flags(rawValue: row[4]).contains(.gone) { return true }
-            let (name, path) = (try Self.bytes(row, 1), try Self.bytes(row, 6))
-            // Another name for it is no move.
-            guard let now = try? OpenFolder(path: path).attributes(of: name) else { return true }
-            return now.inode != attributes.inode
-        }
-        guard let row else { return nil }
-        let id: Int64 = row[0]
-        let (oldName, oldFolder) = (try Self.bytes(row, 1), try Self.bytes(row, 6))
+        guard let candidate = try candidate(attributes) else { return nil }
+        let id = candidate.id
         let text = IndexedName(entry.name)
-        try forget(name: oldName, of: id)
+        if let place = candidate.place { try forget(name: place.name, of: id) }
         try database.cachedStatement(
             sql: """
-                UPDATE entry SET folder = ?, name = ?, category = ?, extension = ?, modified = ?, changed = ?, size = ?,
-                    flags = ?
+                UPDATE entry SET folder = ?, name = ?, category = ?, extension = ?, modified = ?, changed = ?, created = ?,
+                    size = ?, flags = ?
                 WHERE id = ?
                 """
         ).execute(arguments: [
             folder, Data(entry.name), text.category(attributes.kind), text.fileExtension, attributes.modified,
-            attributes.changed, attributes.size, flags(entry.name, isInHidden), id,
+            attributes.changed, attributes.created, attributes.size, flags(entry.name, isInHidden), id,
         ])
         try insertName.execute(arguments: [id, text.folded])
         state.counts.moved += 1
-        state.changes?.note(id, .moved(from: oldFolder.appending(name: oldName)), listing.path, entry.name)
+        let new = listing.path.appending(name: entry.name)
+        guard let place = candidate.place else {
+            // It had gone, as far as anybody was told.
+            state.changes?.note(id, .added, listing.path, entry.name)
+            try database.cachedStatement(sql: "DELETE FROM kept WHERE entry = ?").execute(arguments: [id])
+            if attributes.kind == .folder { try addFolder(id, at: new, attributes, &state) }
+            return id
+        }
+        state.changes?.note(id, .moved(from: place.folder.appending(name: place.name)), listing.path, entry.name)
         if attributes.kind == .folder {
-            let (old, new) = (oldFolder.appending(name: oldName), listing.path.appending(name: entry.name))
+            let old = place.folder.appending(name: place.name)
             try database.execute(
                 sql: """
-                    UPDATE folder SET location = ?3, path = CAST(?2 || substr(path, ?4) AS BLOB)
+                    UPDATE folder SET location = ?3, path = CAST(?2 || substr(path, ?4) AS BLOB), gone = 0
                     WHERE path = ?1 OR path >= ?5 AND path < ?6
                     """,
                 arguments: [
@@ -264,7 +361,8 @@ struct ListingWriter {
     ///
     /// Returns true when there may be more.
     func removeGone(limit: Int, _ changes: inout ChangeSet?) throws -> Bool {
-        let ids = try Int64.fetchAll(database, sql: "SELECT id FROM entry WHERE flags & 2 LIMIT ?", arguments: [limit])
+        let ids = try Int64.fetchAll(
+            database, sql: "SELECT id FROM entry WHERE flags & 2 AND folder <> 0 LIMIT ?", arguments: [limit])
         for id in ids {
             if changes != nil { try note(id, in: &changes) }
             try remove(id)
@@ -283,6 +381,31 @@ struct ListingWriter {
         if let row { changes?.note(id, .removed, try Self.bytes(row, 1), try Self.bytes(row, 0)) }
     }
 
+    /// Removes what was kept longer, once every location has been looked through from beginning to end since.
+    func removeKept() throws {
+        try database.execute(
+            sql: """
+                DELETE FROM entry
+                WHERE id IN (SELECT entry FROM kept WHERE mark < (SELECT min(walked) FROM location))
+                """)
+    }
+
+    /// Takes an entry out of its folder and of what is searched; what was noted of it waits for the file to turn up.
+    private func keep(_ id: Int64, name: [UInt8]) throws {
+        try forget(name: name, of: id)
+        try database.cachedStatement(
+            sql: """
+                INSERT INTO kept (entry, device, mark)
+                SELECT entry.id, folder.device, (SELECT value FROM meta WHERE name = 'scans')
+                FROM entry JOIN folder ON folder.id = entry.folder WHERE entry.id = ?
+                """
+        ).execute(arguments: [id])
+        // In no folder names are their numbers.
+        try database.cachedStatement(
+            sql: "UPDATE entry SET folder = 0, name = CAST('kept ' || id AS BLOB), flags = 2 WHERE id = ?"
+        ).execute(arguments: [id])
+    }
+
     /// Removes a name and all that is beneath it.
     func remove(_ id: Int64) throws {
         try removeContents(of: id)
@@ -291,6 +414,7 @@ struct ListingWriter {
             let name = try Data.fetchOne(
                 database.cachedStatement(sql: "SELECT name FROM entry WHERE id = ?"), arguments: [id])
         else { return }
+        if keepsAnnotated, try isAnnotated(id) { return try keep(id, name: [UInt8](name)) }
         try forget(name: [UInt8](name), of: id)
         try database.cachedStatement(sql: "DELETE FROM entry WHERE id = ?").execute(arguments: [id])
     }
@@ -311,6 +435,8 @@ struct ListingWriter {
         let folders = try Int64.fetchAll(
             database, sql: "SELECT id FROM folder WHERE path = ? OR path >= ? AND path < ?",
             arguments: [Data(path), path.beneath.from, path.beneath.to])
+        // What is kept is found by the device of its folder, so that the folders go last.
+        if keepsAnnotated { for folder in folders { try keepAnnotated(in: folder) } }
         for folder in folders {
             let rows = try Row.fetchCursor(
                 database.cachedStatement(sql: "SELECT id, name FROM entry WHERE folder = ?"), arguments: [folder])
@@ -324,6 +450,17 @@ struct ListingWriter {
                 try database.cachedStatement(sql: "DELETE FROM folder WHERE id = ?").execute(arguments: [folder])
             }
         }
+    }
+
+    private func keepAnnotated(in folder: Int64) throws {
+        let rows = try Row.fetchAll(
+            database.cachedStatement(
+                sql: """
+                    SELECT id, name FROM entry
+                    WHERE folder = ? AND (EXISTS (SELECT 1 FROM tag_use WHERE tag_use.entry = entry.id)
+                        OR EXISTS (SELECT 1 FROM annotation WHERE annotation.entry = entry.id))
+                    """), arguments: [folder])
+        for row in rows { try keep(row[0], name: try Self.bytes(row, 1)) }
     }
 
     /// Takes a name out of what is searched: what goes in and what goes out have to be the same text.
