@@ -55,7 +55,8 @@ struct Root: AsyncParsableCommand {
             CommandGroup(
                 name: "Library",
                 subcommands: [
-                    AddCommand.self, SearchCommand.self, LibraryCommand.self, TagsCommand.self,
+                    AddCommand.self, SearchCommand.self, LibraryCommand.self, TagsCommand.self, NoteCommand.self,
+                    FavoriteCommand.self, RateCommand.self,
                     FindDuplicatesCommand.self, JobsCommand.self,
                     EventsCommand.self,
                     OrganizeCommand.self, TrashCommand.self, UndoCommand.self, VolumesCommand.self,

@@ -2,6 +2,8 @@ import Foundation
 import KithTesting
 import Testing
 
+@testable import KithCommand
+
 @Suite(.timeLimit(.minutes(3))) struct LibraryCommandTests {
     /// Runs `body` with two machines, the first of which has a tree of files.
     private func withTree(_ body: (_ laptop: Machine, _ phone: Machine, _ top: String) async throws -> Void)
@@ -37,7 +39,8 @@ import Testing
             let left = try await laptop.kith(["search", "debug"])
             #expect(left.status == 3 && left.output.isEmpty)
 
-            try await laptop.expect("tags", "add", "work/clients", "\(top)/docs/old/photo.JPG")
+            let tagged = try await laptop.kith(["tags", "add", "work/clients", "\(top)/docs/old/photo.JPG"])
+            #expect(tagged.status == 0 && tagged.error.contains("Tagged 1 file work/clients"), "\(tagged)")
             try FileManager.default.moveItem(atPath: top + "/docs/old/photo.JPG", toPath: top + "/moved.JPG")
             #expect(try await laptop.expect("library", "rescan").contains("1 moved"))
             #expect(try await laptop.expect("search", "tag:work") == "\(top)/moved.JPG\n")
@@ -52,6 +55,51 @@ import Testing
             try await laptop.expect("library", "remove", "tree")
             #expect(try await laptop.expect("library").isEmpty)
         }
+    }
+
+    @Test func `files are noted, rated and counted, and folders of the shell are meant by a dot`() async throws {
+        try await withTree { laptop, _, top in
+            try await laptop.expect("add", top)
+            let photo = top + "/docs/old/photo.JPG"
+            try await laptop.expect("note", photo, "call Ana back")
+            try await laptop.expect("rate", photo, "4")
+            try await laptop.expect("favorite", photo)
+            #expect(try await laptop.expect("note", photo) == "call Ana back\n")
+            #expect(try await laptop.expect("search", "note:ana rating:>=4 is:favorite") == "\(photo)\n")
+            try await laptop.expect("favorite", photo, "--remove")
+            try await laptop.expect("note", photo, "--remove")
+            #expect(try await laptop.kith(["search", "is:favorite"]).status == 3)
+            let none = try await laptop.kith(["search", "--json", "note:ana"])
+            #expect(none.status == 3 && none.output.hasPrefix("["), "\(none)")
+            let facets = try await laptop.expect("search", "--facets", "is:file")
+            #expect(facets.contains("4 names, ") && facets.contains("KIND") && facets.contains("jpg"), "\(facets)")
+            #expect(try await laptop.expect("library").contains("NAME  FILES  FOLDERS"))
+            let unknown = try await laptop.kith(["search", "type:report"])
+            #expect(unknown.error.contains("no filter type:") && unknown.error.contains("did you mean kind:?"))
+            let relative = try await laptop.kith(["search", "in:./nowhere"])
+            #expect(relative.status == 3 && relative.error.contains("in:./nowhere"), "\(relative)")
+            #expect(try await laptop.kith(["search", "in:~", "--device", "laptop"]).error.contains("this shell"))
+            let problems = try await laptop.kith(["library", "problems"])
+            #expect(problems.status == 0 && problems.output.isEmpty, "\(problems)")
+        }
+    }
+
+    @Test func `one folder that cannot be added does not keep the others out`() async throws {
+        try await withTree { laptop, _, top in
+            for name in ["one", "two"] { try write("", to: top + "/docs/\(name)/only") }
+            let added = try await laptop.kith(["add", top + "/docs/one", top + "/nope", top + "/docs/two"])
+            #expect(added.status == 3 && added.error.contains("nope cannot be added"), "\(added)")
+            #expect(added.output == "one: 1 name in 1 folder.\ntwo: 1 name in 1 folder.\n", "\(added)")
+        }
+    }
+
+    @Test func `a name that is not UTF-8 is meant by its bytes`() throws {
+        let bytes: [UInt8] = [0x61, 0xFF, 0x62]
+        let other: [UInt8] = [0x61, 0xFE, 0x62]
+        let text = String(decoding: bytes, as: UTF8.self)
+        let line = [Array("kith".utf8), bytes, Array("a\u{FFFD}b".utf8), other]
+        #expect(ExactArguments.bytes(of: [text, text, "plain"], in: line) == [bytes, other, Array("plain".utf8)])
+        #expect(ExactArguments.bytes(of: [text], in: [Array(text.utf8)]) == [Array(text.utf8)])
     }
 
     @Test func `a fault is said once, with what to do`() async throws {

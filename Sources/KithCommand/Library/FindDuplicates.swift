@@ -48,10 +48,9 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
     func run() async throws {
         var input = Duplicates.Find.Input(
             library: library.name, minimumSize: minimumSize.number, isCompared: verify || of != nil, limit: limit)
-        // A folder is meant, wherever a link leads to it.
-        if !folders.isEmpty { input.folders = try folders.map { Files.Path(bytes: try wholePath($0 + "/.")) } }
+        if !folders.isEmpty { input.folders = try folderPaths(folders) }
         if let of {
-            input.of = Files.Path(bytes: try wholePath(of))
+            input.of = try wholePaths([of])[0]
             input.minimumSize = nil
         }
         let (request, globals, of) = (input, globals, of)

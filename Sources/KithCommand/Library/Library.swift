@@ -14,6 +14,7 @@ struct LibraryCommand: AsyncParsableCommand {
               kith library                    the libraries, each with its locations
               kith library info               one in numbers
               kith library rescan             look at all of its locations again
+              kith library problems           the folders that could not be read
               kith library remove archive     a location; its files stay as they are
               kith library identify           read what is not known yet, for duplicates
               kith library verify archive     read all again: is it what it was?
@@ -38,7 +39,7 @@ struct LibraryCommand: AsyncParsableCommand {
             LibraryCloseCommand.self, LibraryRenameCommand.self, LibraryDefaultCommand.self, LibraryExportCommand.self,
             LibraryImportCommand.self, LibraryDeleteCommand.self,
             LibraryIdentifyCommand.self, LibraryVerifyCommand.self,
-            LibraryRelocateCommand.self,
+            LibraryRelocateCommand.self, LibraryProblemsCommand.self,
         ],
         defaultSubcommand: LibraryListCommand.self)
 }
@@ -78,10 +79,11 @@ struct LibraryLocationsCommand: AsyncParsableCommand {
     /// The locations as a table.
     static func table(of locations: [Library.Location]) -> String {
         KithCommand.table(
-            ["NAME", "FILES", "SCANNED", "STATE", "PATH"],
+            ["NAME", "FILES", "FOLDERS", "SCANNED", "STATE", "PATH"],
             locations.map { location in
                 [
-                    printable(location.name), grouped(location.entries),
+                    printable(location.name), grouped(location.entries - (location.folders ?? 0)),
+                    location.folders.map { grouped($0) } ?? "-",
                     location.scanned.map { relative($0) } ?? "never", state(location),
                     printable(location.path.description),
                 ]
@@ -133,7 +135,7 @@ struct LibraryRescanCommand: AsyncParsableCommand {
                 } catch let error as KithError {
                     // The others are as good as they were.
                     report(error, json: globals.json)
-                    failed = error
+                    failed = failed ?? error
                 }
             }
             if let failed { throw ExitCode(failed.code.exitStatus) }

@@ -44,6 +44,15 @@ func wholePaths(_ files: [String]) throws(KithError) -> [Files.Path] {
     return paths
 }
 
+/// The paths of folders in arguments, from the top of the file system: a folder is meant, wherever a link leads to it.
+func folderPaths(_ folders: [String]) throws(KithError) -> [Files.Path] {
+    var paths: [Files.Path] = []
+    for folder in ExactArguments.bytes(of: folders) {
+        paths.append(Files.Path(bytes: try wholePath(folder + [UInt8(ascii: "/"), UInt8(ascii: ".")])))
+    }
+    return paths
+}
+
 private func wholePath(_ file: [UInt8]) throws(KithError) -> [UInt8] {
     let (slash, dot) = (UInt8(ascii: "/"), UInt8(ascii: "."))
     var path = file[...]
