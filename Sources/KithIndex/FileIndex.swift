@@ -98,11 +98,13 @@ package final class FileIndex: Sendable {
 
     /// Closes the database; nothing else may be called after it.
     package func close() {
-        observers.withLock { observers in
-            for stream in observers.streams.values { stream.finish() }
-            for box in observers.followers.values { box.finish() }
-            (observers.streams, observers.followers) = ([:], [:])
+        // Outside of the lock: a stream that ends takes itself out.
+        let (streams, followers) = observers.withLock { observers in
+            defer { (observers.streams, observers.followers) = ([:], [:]) }
+            return (Array(observers.streams.values), Array(observers.followers.values))
         }
+        for stream in streams { stream.finish() }
+        for box in followers { box.finish() }
         try? database.close()
     }
 

@@ -144,6 +144,15 @@ import Testing
         #expect(try await tree.index.folder(Array("docs".utf8), in: location.id).entries.count == 4)
     }
 
+    @Test func `closing an index ends what follows its changes`() async throws {
+        let (tree, _) = try await tree()
+        let changes = tree.index.changes()
+        tree.index.close()
+        var count = 0
+        for await _ in changes { count += 1 }
+        #expect(count <= 1)
+    }
+
     @Test func `what is in it is counted`() async throws {
         let (tree, location) = try await tree()
         try tree.write("a.jpg", String(repeating: "x", count: 1_000))
