@@ -29,7 +29,7 @@ import Testing
     /// Makes a service of which a test runs the jobs.
     private static func service(_ path: String) -> LibraryService {
         LibraryService(
-            directory: path + "/library", name: { "here" }, keepsUp: false, logger: Logger(label: "test"))
+            directory: path + "/device/library", name: { "here" }, keepsUp: false, logger: Logger(label: "test"))
     }
 
     private static func scanned(_ service: LibraryService, _ top: String) async throws -> Int64 {
@@ -41,7 +41,7 @@ import Testing
 
     /// All that is known of the content of files, but when they were read.
     private static func known(_ path: String) throws -> Set<String> {
-        let database = try DatabaseQueue(path: path + "/library/index.sqlite")
+        let database = try DatabaseQueue(path: path + "/device/library/index.sqlite")
         return try database.read { database in
             Set(
                 try String.fetchAll(
@@ -75,7 +75,7 @@ import Testing
     /// Brings a copy of what is there before a job to a new folder, with the same tree.
     private static func copy(_ folder: TemporaryFolder) throws -> TemporaryFolder {
         let copy = try TemporaryFolder()
-        try FileManager.default.copyItem(atPath: folder.path + "/library", toPath: copy.path + "/library")
+        try FileManager.default.copyItem(atPath: folder.path + "/device", toPath: copy.path + "/device")
         return copy
     }
 

@@ -140,11 +140,6 @@ import Testing
                     _ = try await place.client.call(Search.Find.self, input)
                 }
             }
-            for query in ["is:duplicate", "content:word", "note:a | content:x", "-is:duplicate"] {
-                await #expect(throws: KithError(.unsupported, "")) {
-                    _ = try await place.client.call(Search.Find.self, .init(query: query))
-                }
-            }
             let found = try await place.names("report")
             #expect(found == ["report.txt"])
         }

@@ -52,6 +52,8 @@ extension Bench {
             if let memory = residentMegabytes {
                 lines.add("library: memory of the device and this benchmark", memory, "MB")
             }
+            try await libraryContent(
+                path, files: files, location: location, device.client, into: &lines)
         }
         report.lines += lines.lines
     }
@@ -112,7 +114,7 @@ extension Bench {
     }
 
     /// How long a program takes; `nil` when it is not installed.
-    private static func seconds(_ program: String, _ arguments: [String]) throws -> Double? {
+    static func seconds(_ program: String, _ arguments: [String]) throws -> Double? {
         guard FileManager.default.isExecutableFile(atPath: program) else { return nil }
         let process = Process()
         process.executableURL = URL(fileURLWithPath: program)
