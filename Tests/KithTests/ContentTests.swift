@@ -85,7 +85,9 @@ import Testing
         }
     }
 
-    @Test func `a pause and the history outlive the device, and a job that waited is run by one that is up`() async throws {
+    @Test func `a pause and the history outlive the device, and a job that waited is run by one that is up`()
+        async throws
+    {
         let first = try await device()
         let (ended, paused) = try await first.whileRunning {
             let client = first.client

@@ -65,7 +65,7 @@ package struct ContentProblem: Codable, Hashable, Sendable {
 enum ContentTask: Sendable {
     /// Those of a location whose identity is not known, at that depth.
     case identify(location: Int64, ContentDepth)
-    /// Those of a location that have an identity and were not read since a time, in seconds since 1970.
+    /// Those of a location that have an identity and were not read after a time, in seconds since 1970.
     case verify(location: Int64, before: Int64)
     /// Those that may be duplicates and whose identity is not known.
     case candidates(DuplicateScope)
@@ -108,7 +108,7 @@ extension FileIndex {
     /// A file with the same size and times and other bytes is damaged, and keeps the identity it had; it is said again each
     /// time, and is no duplicate of anything. Those of which only a sample was known are known whole from then on.
     ///
-    /// What was read since `began`, in seconds since 1970, is not read again.
+    /// What was read after `began`, in seconds since 1970, is not read again.
     ///
     /// - Returns: what it did, with what `counts` says was done before.
     /// - Throws: as ``identify(_:depth:counts:steps:)``.
@@ -271,7 +271,7 @@ extension FileIndex {
         case .identify(let location, .whole):
             ("folder.location = ? AND (\(IdentitySQL.isUnknown) OR identity.whole IS NULL)", [location])
         case .verify(let location, let before):
-            ("folder.location = ? AND identity.entry IS NOT NULL AND identity.read < ?", [location, before])
+            ("folder.location = ? AND identity.entry IS NOT NULL AND identity.read <= ?", [location, before])
         case .candidates(let scope):
             (
                 "\(scope.sql) AND (\(IdentitySQL.isUnknown)) AND \(isPresent) AND entry.size IN (\(scope.sizes))",
