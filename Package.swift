@@ -255,7 +255,7 @@ let testing: [Target] = [
         dependencies: [
             "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithReach", "KithAPI",
             "KithTerminal", "KithCatalog", "KithBrowser", "KithMLS", "KithMLSX509", "KithTrust", "KithGroups",
-            "KithNode", "KithShell",
+            "KithNode", "KithCompatibility", "KithShell",
             "KithFiles",
             "KithForward", "KithRelayServer",
             "KithJobs",

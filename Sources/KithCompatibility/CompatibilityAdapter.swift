@@ -96,8 +96,13 @@ package final class CompatibilityAdapter: ForeignProtocol {
 
     /// Serves a connection that speaks the reference's envelope: one request, or a subscription.
     package func serve(_ line: [UInt8], over exchange: LineExchange) async {
+        await serve(line, sending: exchange)
+    }
+
+    /// Serves a request that came some other way.
+    package func serve(_ line: [UInt8], sending sender: some LineSender) async {
         do {
-            try await EnvelopeSession(self, exchange).run(line)
+            try await EnvelopeSession(self, sender).run(line)
         } catch {
             logger.debug("a client of another program is gone", metadata: ["error": "\(error)"])
         }

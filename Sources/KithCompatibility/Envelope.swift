@@ -172,8 +172,11 @@ struct EnvelopeSession: Sendable {
     }
 }
 
-/// What a session needs of a connection.
-protocol LineSender: Sendable {
+/// The part of a connection that a session needs.
+package protocol LineSender: Sendable {
+    /// Sends a line whole.
     func send(_ line: [UInt8]) async throws
+
+    /// Waits for the next line; `nil` at the end.
     func next() async throws -> [UInt8]?
 }

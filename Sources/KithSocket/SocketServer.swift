@@ -12,7 +12,7 @@ import Synchronization
 /// which admits no new callers and lets running calls end on their own.
 public final class SocketServer: Sendable {
     /// The most connections at once, unless told otherwise; one more is answered with an error.
-    package static let connectionLimit = 256
+    package static let connectionLimit = 2_048
 
     private let connectionLimit: Int
     private let dispatcher: any Dispatcher

@@ -51,6 +51,7 @@ extension FuzzTarget {
         case .etcd: EtcdInspection.seeds
         case .mdns: FuzzedMDNS.seeds
         case .advertisement: FuzzedReach.advertisementSeeds
+        case .reference: FuzzedReference.seeds
         }
     }
 }

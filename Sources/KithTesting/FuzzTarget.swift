@@ -90,13 +90,15 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case mdns
     /// What the system passes on of router advertisements.
     case advertisement
+    /// A first line in the envelope of the reference, or, in two lines, a name of its operations and the parameters.
+    case reference
 
     /// Gives `bytes` to the parser.
     ///
     /// Blocks the thread; ``run(_:)-([UInt8])`` is for tasks.
     public func run(_ bytes: UnsafeRawBufferPointer) {
         switch self {
-        case .answers, .shell, .caller:
+        case .answers, .shell, .caller, .reference:
             let (copy, done) = unsafe (Array(bytes), DispatchSemaphore(value: 0))
             Task(name: "kith fuzz") {
                 await run(copy)
@@ -149,6 +151,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .answers: await FuzzedTransfer.answer(bytes)
         case .shell: await FuzzedShell.run(bytes)
         case .caller: await FuzzedShell.host(bytes)
+        case .reference: await FuzzedReference.run(bytes)
         default: unsafe bytes.withUnsafeBytes { unsafe run($0) }
         }
     }

@@ -170,7 +170,7 @@ func withPeer(
                 #expect(await peer.line().contains(#""result":{"text":"hi"}"#))
             }
         }
-        #expect(SocketServer.connectionLimit == 256)
+        #expect(SocketServer.connectionLimit == 2_048)
     }
 }
 

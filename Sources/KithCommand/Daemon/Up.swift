@@ -318,7 +318,6 @@ struct UpCommand: AsyncParsableCommand {
         if let plan = options.hostedRelay { relay = try await openRelay(plan, for: device) }
         let front = Front(client: device.client, asks: !yes && isatty(STDIN_FILENO) == 1)
         try await announce(device.client, as: globals.json)
-        ServiceNotice.ready()
 
         let group = ServiceGroup(
             configuration: .init(
@@ -502,6 +501,8 @@ private struct DeviceService: ServiceLifecycle.Service {
     let device: Device
 
     func run() async throws {
+        // By now signals are handled: whoever hears that it is ready may end it again at once.
+        ServiceNotice.ready()
         try await withGracefulShutdownHandler {
             try await device.run()
         } onGracefulShutdown: {
