@@ -25,7 +25,7 @@ extension FileIndex {
     ///     and belongs before it is not shown.
     ///   - limit: The most entries, 1…1,000; more count as that.
     /// - Returns: what was found of it.
-    /// - Throws: `.unsupported` for a property that the index does not hold; `.invalid` for a place in another order;
+    /// - Throws: `.invalid` for a place in another order;
     ///   `.cancelled`; `.internal`, `.corrupt` for what the database says.
     package func search(
         _ query: SearchQuery, device: String = "", after: SearchPlace? = nil, limit: Int = 50
@@ -54,9 +54,6 @@ extension FileIndex {
         _ query: SearchQuery, _ device: String, visiting: @escaping @Sendable () -> Void = {},
         _ body: @escaping @Sendable (EntrySearch, Database) throws -> Result
     ) async throws(KithError) -> Result {
-        if let unknown = query.unknownProperty {
-            throw KithError(.unsupported, "The library does not know \(unknown) yet: nothing can be found by it.")
-        }
         if query.sort.dropFirst().contains(where: { $0.field == .relevance }) {
             throw KithError(.invalid, "sort:relevance is the first key of an order, or none.")
         }
@@ -442,28 +439,6 @@ extension Condition {
             case .regex(let expression): expression.requiredText.map { [$0] } ?? []
             }
         case .term: []
-        }
-    }
-}
-
-extension SearchQuery {
-    /// A property that is asked for and that no index holds yet; `nil` when there is none.
-    fileprivate var unknownProperty: String? { condition.unknownProperty }
-}
-
-extension Condition {
-    fileprivate var unknownProperty: String? {
-        switch self {
-        case .everything: return nil
-        case .not(let condition): return condition.unknownProperty
-        case .all(let conditions), .any(let conditions):
-            return conditions.lazy.compactMap(\.unknownProperty).first
-        case .term(let term):
-            switch term {
-            case .name, .path, .inFolder, .category, .entry, .fileExtension, .size, .date, .tag, .untagged, .location,
-                .device, .flag, .rating, .note, .content, .measure, .camera, .has:
-                return nil
-            }
         }
     }
 }

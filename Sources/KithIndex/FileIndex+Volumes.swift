@@ -71,12 +71,10 @@ extension FileIndex {
             throw KithError(.invalid, "\(shown) is part of this device's own data, which changes with each search.")
         }
         do {
-            try await writing.withLock {
-                try await database.write { database in
-                    try Self.checkPlace(path, of: location, database)
-                    if !isTrusted { try Self.check(names, for: location, at: shown, database) }
-                    try Self.move(location, to: path, device: attributes.device, database)
-                }
+            try await database.write { database in
+                try Self.checkPlace(path, of: location, database)
+                if !isTrusted { try Self.check(names, for: location, at: shown, database) }
+                try Self.move(location, to: path, device: attributes.device, database)
             }
         } catch {
             throw Self.failure("relocate \(location.name)", error)

@@ -519,7 +519,7 @@ public struct LocationsNamespace: Sendable {
     public func list(
         on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Locations.List.Output {
-        try await client.call(Locations.List.self, Nothing(), on: device, options: options)
+        try await client.call(Locations.List.self, .init(), on: device, options: options)
     }
 
     /// Takes a folder out of the library; its files stay as they are.
@@ -813,7 +813,7 @@ public struct TagsNamespace: Sendable {
     public func list(
         on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Tags.List.Output {
-        try await client.call(Tags.List.self, Nothing(), on: device, options: options)
+        try await client.call(Tags.List.self, .init(), on: device, options: options)
     }
 }
 

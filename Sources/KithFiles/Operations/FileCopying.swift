@@ -20,11 +20,11 @@ struct FileCopying {
     /// Told of bytes; throws to end the copy.
     let progress: (UInt64) throws -> Void
 
-    /// Copies, brings it to the disk, and returns which file it is now.
+    /// Copies, and returns which file it is now, with its descriptor, by which it is to be brought to the disk.
     ///
     /// - Throws: ``Errno/truncated`` when the source is not what it was, or does not stay so; what the disk says.
-    func run() throws -> FileIdentity {
-        if identity.kind == .link { return try copyLink() }
+    func run() throws -> (landed: FileIdentity, file: Descriptor?) {
+        if identity.kind == .link { return (try copyLink(), nil) }
         guard identity.kind == .file else { throw Errno.notRegular }
         let from = try source.open(name: name, .noFollow)
         let before = try from.info()
@@ -42,8 +42,9 @@ struct FileCopying {
         let isSameOwner = own.user == before.user && own.group == before.group
         try to.setMode(isSameOwner ? before.mode : before.mode & 0o777)
         try to.setModified(before.seconds, before.nanoseconds)
-        try to.sync()
-        return FileIdentity(try to.info())
+        // The disk begins with it while the next one is copied: to wait for each by itself takes many times as long.
+        kith_file_begin_sync(to.number)
+        return (FileIdentity(try to.info()), to)
     }
 
     private func copyLink() throws -> FileIdentity {
@@ -89,7 +90,6 @@ struct FileCopying {
                 try progress(UInt64(count))
             }
         }
-        kith_file_begin_sync(to.number)
     }
 
     private func copyAttributes(_ from: Descriptor, _ to: Descriptor) throws {

@@ -41,8 +41,8 @@ final class OperationRun {
     private var progress = OperationProgress()
     /// Told how far it is; throws to end it.
     private let report: (OperationProgress) throws -> Void
-    /// The copies that are whole, and have no name yet.
-    private var whole: [Int] = []
+    /// The copies that are whole, and have no name yet; a file is to be brought to the disk first.
+    private var whole: [(index: Int, file: Descriptor?)] = []
     private var steps: [OperationStep] = []
     /// The folders whose names have changed.
     private var changed: Set<[UInt8]> = []
@@ -133,10 +133,10 @@ final class OperationRun {
                 stopped = error
                 break
             }
-            if steps[index].state.rawValue >= OperationStep.State.done.rawValue { progress.completed += 1 }
         }
         try place()
         try syncFolders()
+        progress.completed += steps.count { $0.state.rawValue >= OperationStep.State.done.rawValue }
         moment("done")
         try journal.put(steps, of: operation)
         moment("noted")
@@ -326,7 +326,7 @@ final class OperationRun {
         let folder = try files.folder(to)
         do throws(Errno) { try folder.remove(temporary) } catch { guard error == .notFound else { throw error } }
         do {
-            let landed = try FileCopying(
+            let (landed, file) = try FileCopying(
                 source: try files.folder(from), name: name, identity: identity, folder: folder, temporary: temporary,
                 progress: { [self] count in
                     progress.bytes = progress.bytes.addingReportingOverflow(count).partialValue
@@ -337,7 +337,7 @@ final class OperationRun {
             progress.bytes = before.bytes.addingReportingOverflow(step.bytes).partialValue
             steps[index].landed = landed
             steps[index].state = .placing
-            whole.append(index)
+            whole.append((index, file))
         } catch {
             progress.bytes = before.bytes
             // Nothing is lost by what cannot be removed: it has a name of its own.
@@ -351,8 +351,17 @@ final class OperationRun {
     /// Gives the copies that are whole the names that were asked for.
     private func place() throws {
         guard !whole.isEmpty else { return }
-        let indices = whole
+        let copied = whole
         whole = []
+        var indices: [Int] = []
+        for (index, file) in copied {
+            do throws(Errno) {
+                try file?.sync()
+                indices.append(index)
+            } catch {
+                fail(index, error)
+            }
+        }
         // Which files they are, before anybody could take them for others.
         try journal.put(indices.map { steps[$0] }, of: operation)
         moment("placing")

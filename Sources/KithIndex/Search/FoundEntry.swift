@@ -26,7 +26,7 @@ package struct FoundEntry: Hashable, Sendable, Identifiable {
     /// What was found in its text; `nil` when its text was not asked for.
     package var snippet: Snippet?
     /// What a person has noted of it.
-    package var annotation: Annotation
+    package var annotation = Annotation()
 
     /// The whole path.
     package var path: [UInt8] { folder.appending(name: name) }
