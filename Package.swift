@@ -258,7 +258,7 @@ let testing: [Target] = [
             "KithNode", "KithCompatibility", "KithShell",
             "KithFiles",
             "KithForward", "KithRelayServer",
-            "KithJobs",
+            "KithJobs", "KithContent",
             .product(name: "Logging", package: "swift-log"),
         ],
         path: "Sources/KithTesting")
@@ -338,7 +338,7 @@ let tests: [Target] = [
         name: "KithCommandTests",
         dependencies: [
             "KithCommand", "KithCommandLine", "KithTesting", "KithWire", "KithIdentity", "KithAPI", "KithNet",
-            "KithReach", "CKithSystem", logging,
+            "KithReach", "CKithSystem", "KithExtract", logging,
         ]),
 ]
 
@@ -469,7 +469,8 @@ let package = Package(
         .trait(name: "Zstd", description: "On Linux, copies compress what they send, with the system's libzstd."),
         .trait(
             name: "Media",
-            description: "On Linux, kith-extract reads images and PDF, with those of the system's libraries that are installed."),
+            description:
+                "On Linux, kith-extract reads images and PDF, with those of the system's libraries that are installed."),
         .default(enabledTraits: ["Zstd", "Media"]),
     ],
     dependencies: [

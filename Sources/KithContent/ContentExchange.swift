@@ -73,7 +73,7 @@ package enum ContentExchange {
     /// A small picture.
     package struct Thumbnail: Hashable, Sendable {
         /// The most bytes.
-        package static let limit = 768 << 10
+        package static let limit = 512 << 10
         package var width: Int
         package var height: Int
         /// The file, a JPEG.
@@ -110,9 +110,9 @@ package enum ContentExchange {
             switch frame {
             case .end: return true
             case .properties:
-                do { content.properties = try CBORDecoder().decode(ContentProperties.self, from: bytes).plausible } catch {
-                    throw Fault()
-                }
+                let read: ContentProperties
+                do { read = try CBORDecoder().decode(ContentProperties.self, from: bytes) } catch { throw Fault() }
+                content.properties = read.plausible
             case .text:
                 // As if it came from the file itself.
                 let text = String(decoding: bytes, as: UTF8.self).collected(limit: ContentReading.textLimit)

@@ -61,7 +61,8 @@ package enum ContentReading {
         guard let text = TextDecoding.text(bytes, isCut: source.size > UInt64(bytes.count)) else { return }
         let start = text.utf8.prefix(1_024).drop { $0 <= 0x20 || $0 >= 0x80 }
         let head = String(decoding: start, as: UTF8.self).lowercased()
-        if head.hasPrefix("<!doctype html") || head.hasPrefix("<html") || head.contains("<html") && head.hasPrefix("<") {
+        if head.hasPrefix("<!doctype html") || head.hasPrefix("<html") || head.contains("<html") && head.hasPrefix("<")
+        {
             properties.format = "HTML"
             properties.title = MarkupText.collect(text, .html, into: &collector)
         } else if head.hasPrefix("<?xml") {

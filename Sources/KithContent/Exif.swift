@@ -122,7 +122,9 @@ extension ContentProperties {
 
     /// Seconds of `2024:05:31 12:30:00`, also with other signs between; `nil` when it is no time.
     static func time(_ text: String) -> Int64? {
-        let parts = text.utf8.split { !($0 >= 0x30 && $0 <= 0x39) }.prefix(6).map { $0.reduce(0) { min($0 * 10 + Int64($1) - 48, 99_999) } }
+        let parts = text.utf8.split { !($0 >= 0x30 && $0 <= 0x39) }.prefix(6).map { digits in
+            digits.reduce(Int64(0)) { min($0 * 10 + Int64($1) - 48, 99_999) }
+        }
         guard parts.count >= 3, (1...9_999).contains(parts[0]), (1...12).contains(parts[1]), (1...31).contains(parts[2])
         else { return nil }
         let clock = parts.dropFirst(3) + [0, 0, 0]

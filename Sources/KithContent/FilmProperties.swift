@@ -48,7 +48,9 @@ extension ContentProperties {
             let table = BoxReader(media).first("minf").flatMap { BoxReader($0).first("stbl") }
             let sample = table.flatMap { BoxReader($0).first("stsd") }
             let codec = sample?.code(12).flatMap { Self.plain($0) }
-            if handler == "vide", width == nil, let head = BoxReader(track).first("tkhd"), let version = head.big(0, 1) {
+            if handler == "vide", width == nil, let head = BoxReader(track).first("tkhd"),
+                let version = head.big(0, 1)
+            {
                 let end: UInt64 = version == 1 ? 96 : 84
                 videoCodec = codec.map { Self.codecs[$0] ?? $0 }
                 width = head.big(end - 8, 4).map { Int($0 >> 16) }
@@ -66,7 +68,8 @@ extension ContentProperties {
     }
 
     private static let codecs = [
-        "avc1": "H.264", "avc3": "H.264", "hvc1": "HEVC", "hev1": "HEVC", "av01": "AV1", "vp09": "VP9", "mp4v": "MPEG-4",
+        "avc1": "H.264", "avc3": "H.264", "hvc1": "HEVC", "hev1": "HEVC", "av01": "AV1", "vp09": "VP9",
+        "mp4v": "MPEG-4",
         "mp4a": "AAC", "alac": "ALAC", "ac-3": "AC-3", "ec-3": "E-AC-3", "Opus": "Opus", "fLaC": "FLAC", ".mp3": "MP3",
         "apcn": "ProRes", "V_VP8": "VP8", "V_VP9": "VP9", "V_AV1": "AV1", "V_MPEG4/ISO/AVC": "H.264",
         "V_MPEGH/ISO/HEVC": "HEVC", "A_OPUS": "Opus", "A_VORBIS": "Vorbis", "A_AAC": "AAC", "A_FLAC": "FLAC",
@@ -307,7 +310,8 @@ extension ContentProperties {
             let (version, bitRate, rate) = (head[start + 1] >> 3 & 3, head[start + 2] >> 4, head[start + 2] >> 2 & 3)
             guard version != 1, bitRate > 0, bitRate < 15, rate < 3 else { continue }
             let isFirst = version == 3
-            let rates = isFirst ? [44_100, 48_000, 32_000] : version == 2 ? [22_050, 24_000, 16_000] : [11_025, 12_000, 8_000]
+            // The later versions halve and quarter those of the first.
+            let rates = [44_100, 48_000, 32_000].map { isFirst ? $0 : version == 2 ? $0 / 2 : $0 / 4 }
             let bitRates =
                 isFirst
                 ? [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320]
@@ -372,7 +376,8 @@ struct EBMLReader {
     func forEach(_ body: (UInt64, any ByteSource) -> Bool) {
         var at: UInt64 = 0
         for _ in 0..<Self.limit {
-            guard at < source.size, let id = number(at, keepsMark: true), let size = number(at + id.length, keepsMark: false)
+            guard at < source.size, let id = number(at, keepsMark: true),
+                let size = number(at + id.length, keepsMark: false)
             else { return }
             let start = at + id.length + size.length
             // All ones: nobody knew how long it would be.

@@ -16,12 +16,14 @@ struct MarkupText {
         static let html = Rules(
             lines: [
                 "address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset", "figcaption",
-                "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol",
+                "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav",
+                "ol",
                 "option", "p", "pre", "section", "table", "td", "th", "title", "tr", "ul",
             ], skipped: ["script", "style", "template", "noscript", "svg"])
         /// Of documents of word processors (ECMA-376, `w:`), slides (`a:`) and shared strings of tables.
         static let office = Rules(
-            within: ["t"], lines: ["p", "si", "tr", "br", "cr"], blanks: ["tab", "tc"], skipped: ["instrText", "delText"])
+            within: ["t"], lines: ["p", "si", "tr", "br", "cr"], blanks: ["tab", "tc"],
+            skipped: ["instrText", "delText"])
         /// Of documents in OpenDocument.
         static let openDocument = Rules(
             lines: ["p", "h", "table-cell", "line-break", "list-item"], blanks: ["s", "tab"],

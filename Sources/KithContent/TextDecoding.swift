@@ -4,7 +4,7 @@ enum TextDecoding {
     ///
     /// UTF-8, UTF-16 with a byte order mark, else Latin-1 of which nearly all is printable.
     ///
-    /// - Parameter isCut: True when there may be more: then the last character may lack its end.
+    /// With `isCut` there may be more: then the last character may lack its end.
     static func text(_ bytes: [UInt8], isCut: Bool = true) -> String? {
         if bytes.starts(with: [0xFF, 0xFE]), !bytes.starts(with: [0xFF, 0xFE, 0, 0]) {
             return utf16(bytes.dropFirst(2), isBig: false)

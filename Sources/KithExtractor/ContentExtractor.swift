@@ -54,6 +54,9 @@ package final class ContentExtractor: Sendable {
         slots = AsyncSemaphore(limits.processes, limit: limits.processes)
     }
 
+    /// Lets files be read again, after ``close()``.
+    package func open() { isClosed.withLock { $0 = false } }
+
     /// Ends the processes that wait for files; those at work end with their file.
     package func close() {
         isClosed.withLock { $0 = true }
@@ -70,6 +73,8 @@ package final class ContentExtractor: Sendable {
     ///   - descriptor: A descriptor to read from; it stays the caller's.
     ///   - wanted: What of it.
     ///   - side: The most pixels of a thumbnail's longer side, 16…1,024.
+    /// - Returns: what was read.
+    /// - Throws: ``Fault``.
     package func read(_ descriptor: Int32, _ wanted: WantedContent, side: Int = 256) async throws(Fault) -> Result {
         do { _ = try await slots.take() } catch { throw .cancelled }
         defer { slots.add(1) }
@@ -164,7 +169,7 @@ private final class Helper: Sendable {
         }
     }
 
-    /// Hands it a file and waits for the answer. Blocks.
+    /// Hands it a file and waits for the answer, which blocks.
     func ask(_ request: ContentExchange.Request, _ descriptor: Int32, milliseconds: Int) -> ContentExtractor.Result? {
         state.withLock { $0.files += 1 }
         let deadline = ContinuousClock.now + .milliseconds(milliseconds)
@@ -177,7 +182,9 @@ private final class Helper: Sendable {
         while true {
             let left = ContinuousClock.now.duration(to: deadline)
             let wait = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
-            guard wait > 0, let head = receive(ContentExchange.Frame.headSize, milliseconds: Int(wait)) else { return nil }
+            guard wait > 0, let head = receive(ContentExchange.Frame.headSize, milliseconds: Int(wait)) else {
+                return nil
+            }
             do throws(ContentExchange.Answer.Fault) {
                 let (frame, count) = try answer.next(head)
                 guard let content = receive(count, milliseconds: Int(wait)) else { return nil }

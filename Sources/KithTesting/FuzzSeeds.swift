@@ -52,6 +52,8 @@ extension FuzzTarget {
         case .mdns: FuzzedMDNS.seeds
         case .advertisement: FuzzedReach.advertisementSeeds
         case .reference: FuzzedReference.seeds
+        case .document: FuzzedContent.documentSeeds
+        case .extraction: FuzzedContent.answerSeeds
         }
     }
 }

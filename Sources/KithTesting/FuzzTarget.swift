@@ -92,6 +92,10 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case advertisement
     /// A first line in the envelope of the reference, or, in two lines, a name of its operations and the parameters.
     case reference
+    /// A file that is read for the library: an image, a film, sound, a document.
+    case document
+    /// What the process that reads files answers.
+    case extraction
 
     /// Gives `bytes` to the parser.
     ///
@@ -142,6 +146,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .etcd: unsafe EtcdInspection.feed(Array(bytes))
         case .mdns: unsafe FuzzedMDNS.run(Array(bytes))
         case .advertisement: unsafe FuzzedReach.advertisement(Array(bytes))
+        case .document: unsafe FuzzedContent.document(Array(bytes))
+        case .extraction: unsafe FuzzedContent.answer(Array(bytes))
         }
     }
 

@@ -25,7 +25,8 @@ enum Samples {
     }
 
     static func docx(_ text: String) -> [UInt8] {
-        let xml = "<?xml version=\"1.0\"?><w:document><w:body><w:p><w:r><w:t>\(text)</w:t></w:r></w:p></w:body></w:document>"
+        let body = "<w:p><w:r><w:t>\(text)</w:t></w:r></w:p>"
+        let xml = "<?xml version=\"1.0\"?><w:document><w:body>\(body)</w:body></w:document>"
         return zip([("[Content_Types].xml", Array("<Types/>".utf8)), ("word/document.xml", Array(xml.utf8))])
     }
 
@@ -126,7 +127,8 @@ enum Samples {
             text(0xA434, "Sonnar 35"),
         ]
         let place = [
-            text(1, "N"), fraction(2, [(48, 1), (12, 1), (30, 1)]), text(3, "W"), fraction(4, [(16, 1), (22, 1), (0, 1)]),
+            text(1, "N"), fraction(2, [(48, 1), (12, 1), (30, 1)]), text(3, "W"),
+            fraction(4, [(16, 1), (22, 1), (0, 1)]),
         ]
         func main(_ taken: Int, _ place: Int) -> [Field] {
             [
