@@ -60,6 +60,7 @@ struct Root: AsyncParsableCommand {
                     FindDuplicatesCommand.self, JobsCommand.self,
                     EventsCommand.self,
                     OrganizeCommand.self, TrashCommand.self, UndoCommand.self, VolumesCommand.self,
+                    InfoCommand.self, ThumbnailCommand.self,
                 ]),
             CommandGroup(name: "Servers", subcommands: [RelayCommand.self, DirectoryCommand.self]),
             CommandGroup(

@@ -21,27 +21,33 @@ extension LibraryService {
     /// The most bytes of paths and tags in one answer, which has to fit a message of 1 MiB with all around them.
     static let answerLimit = 400 << 10
 
-    private func query(_ text: String, _ offset: Int?) throws -> SearchQuery {
+    private func query(_ text: String, _ offset: Int?, _ context: CallContext) throws -> SearchQuery {
         let offset = offset ?? 0
         guard (-86_400...86_400).contains(offset) else {
             throw KithError(.invalid, "`offsetFromUTC` is at most a day, in seconds.")
         }
         guard !text.utf8.contains(0) else { throw KithError(.invalid, "A query has no NUL in it.") }
+        let query: SearchQuery
         do throws(QueryError) {
-            return try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
+            query = try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
         } catch {
             let fault = String(decoding: Array(text.utf8)[error.range].prefix(64), as: UTF8.self)
             throw KithError(
                 .invalid,
                 "The query has a fault at byte \(error.range.lowerBound), \u{201C}\(fault)\u{201D}: \(error.message)")
         }
+        // By which grant it came in was said by its text.
+        guard context.caller == .owner || !query.condition.asksForContent || Search.mayAskForContent(text) else {
+            throw KithError(.invalid, "A query for the content of files spells `content:` out.")
+        }
+        return query
     }
 
     private func find(_ input: Search.Find.Input, _ context: CallContext) async throws -> Search.Find.Output {
         guard input.limit > 0 else {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries come.")
         }
-        let query = try query(input.query, input.offsetFromUTC)
+        let query = try query(input.query, input.offsetFromUTC, context)
         let after = try input.after.flatMap { try Self.place($0) }
         let index = try await keeper(input.library, for: context).index()
         let page = try await index.search(query, device: name(), after: after, limit: input.limit)
@@ -75,7 +81,7 @@ extension LibraryService {
     private func facets(
         _ input: Search.Facets.Input, _ context: CallContext
     ) async throws -> Search.Facets.Output {
-        let query = try query(input.query, input.offsetFromUTC)
+        let query = try query(input.query, input.offsetFromUTC, context)
         let index = try await keeper(input.library, for: context).index()
         let facets = try await index.facets(query, device: name(), offsetFromUTC: input.offsetFromUTC ?? 0)
         let names = Dictionary(
@@ -140,7 +146,8 @@ extension LibraryService {
             size: found.size, modified: found.modified / 1_000_000_000, added: found.added, location: found.location,
             tags: found.tags.map { $0.joined(separator: "/") }, created: created,
             isFavorite: noted.isFavorite ? true : nil, rating: noted.rating == 0 ? nil : noted.rating,
-            note: noted.note.map(beginning))
+            note: noted.note.map(beginning),
+            snippet: found.snippet.map { $0.parts.map { Library.Entry.Passage(text: $0.text, isHit: $0.isHit) } })
     }
 
     /// As much of a note as an answer with a thousand of them has room for.
@@ -161,7 +168,7 @@ extension LibraryService {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries are followed.")
         }
         // What is wrong with it is said before anything else.
-        _ = try query(input.query, input.offsetFromUTC)
+        _ = try query(input.query, input.offsetFromUTC, context)
         let index = try await keeper(input.library, for: context).index()
         // From before the first answer, so that nothing falls between.
         let changes = index.changes()
@@ -173,7 +180,7 @@ extension LibraryService {
             let start = ContinuousClock.now
             // Anew each time: `today` is another day at some time.
             let page = try await index.search(
-                try query(input.query, input.offsetFromUTC), device: name(), limit: input.limit)
+                try query(input.query, input.offsetFromUTC, context), device: name(), limit: input.limit)
             let cost = start.duration(to: .now)
             // Of the first ones alone nobody could say which come and which go.
             guard !page.hasMore else {
@@ -202,5 +209,18 @@ extension LibraryService {
             try await Task.sleep(for: max(.milliseconds(100), cost * 10))
         } while await next.next() != nil
         try await stream.finish()
+    }
+}
+
+extension Condition {
+    /// Whether it asks for what is in files.
+    fileprivate var asksForContent: Bool {
+        switch self {
+        case .everything: false
+        case .not(let condition): condition.asksForContent
+        case .all(let conditions), .any(let conditions): conditions.contains(where: \.asksForContent)
+        case .term(.content), .term(.has): true
+        case .term: false
+        }
     }
 }

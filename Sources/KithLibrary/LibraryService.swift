@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithExtractor
 import KithIO
 import KithIndex
 package import KithJobs
@@ -21,6 +22,9 @@ public final class LibraryService: Service {
     let logger: Logger
     /// This service, for its jobs.
     let reference: LibraryReference
+    /// Reads what is in files; `nil` when the program for it is not there.
+    let extractor: ContentExtractor?
+    let thumbnails: ThumbnailCache
     let name: @Sendable () -> String
 
     /// Makes the service.
@@ -29,13 +33,18 @@ public final class LibraryService: Service {
     ///   - directory: The device's data directory; the libraries are in its folder `libraries`, made when it is needed.
     ///   - name: The name of this device, for `device:`.
     ///   - keepsUp: Whether locations are scanned when it starts, and watched; else only on request.
+    ///   - extractor: The program that reads what is in files; `nil`: `kith-extract` beside the program that runs.
     ///   - logger: Told what a person is not.
     public init(
-        directory: String, name: @escaping @Sendable () -> String, keepsUp: Bool, logger: Logger
+        directory: String, name: @escaping @Sendable () -> String, keepsUp: Bool, extractor: String? = nil,
+        logger: Logger
     ) {
+        self.extractor = (extractor ?? ExtractorProgram.path).map { ContentExtractor(path: $0) }
+        thumbnails = ThumbnailCache(directory: directory + "/thumbnails")
         let owner = LibraryReference()
         collection = LibraryCollection(data: directory, keepsUp: keepsUp, logger: logger) { library in
             await owner.service?.identifyChanges(in: library)
+            await owner.service?.extractChanges(in: library)
         }
         jobs = JobBoard(path: directory + "/jobs.sqlite", logger: logger)
         self.keepsUp = keepsUp
@@ -43,7 +52,7 @@ public final class LibraryService: Service {
         self.name = name
         reference = owner
         owner.set(self)
-        jobs.register([IdentifyJob(owner), VerifyJob(owner), CandidatesJob(owner)])
+        jobs.register([IdentifyJob(owner), VerifyJob(owner), CandidatesJob(owner), ExtractJob(owner)])
     }
 
     /// The methods it serves.
@@ -64,11 +73,13 @@ public final class LibraryService: Service {
             },
         ]
             + searchHandlers + librariesHandlers + jobsHandlers + contentHandlers + eventHandlers + volumesHandlers
+            + mediaHandlers
     }
 
     /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
     public func start(_ context: StartContext) async throws {
         if let events = context.events { await collection.publish(in: events, shutdown: context.shutdown) }
+        extractor?.open()
         await collection.start()
         await startJobs()
     }
@@ -76,6 +87,7 @@ public final class LibraryService: Service {
     /// Ends jobs, scans and watching, and closes the indexes.
     public func stop() async {
         await jobs.stop()
+        extractor?.close()
         await collection.stop()
     }
 

@@ -28,7 +28,8 @@ private func found(_ query: String, _ tree: IndexedTree) async throws -> [String
 @Suite struct ExtractionTests {
     @Test func `words of a text find its file, with the passage around them`() async throws {
         let (tree, _) = try await indexed([
-            ("a.txt", .init(), "The net gain of the year was täglich larger."), ("b.txt", .init(), "A gain, net of tax."),
+            ("a.txt", .init(), "The net gain of the year was täglich larger."),
+            ("b.txt", .init(), "A gain, net of tax."),
             ("c.txt", .init(), nil),
         ])
         #expect(try await found("content:\"net gain\"", tree) == ["a.txt"])
@@ -83,7 +84,8 @@ private func found(_ query: String, _ tree: IndexedTree) async throws -> [String
         #expect(try await tree.index.extracted(pending[0])?.problem == "it ended the process twice")
         try await tree.index.removeLocation(location.id)
         let left = try await tree.index.database.read { database in
-            try Int.fetchOne(database, sql: "SELECT (SELECT count(*) FROM extraction) + (SELECT count(*) FROM text_index)")
+            try Int.fetchOne(
+                database, sql: "SELECT (SELECT count(*) FROM extraction) + (SELECT count(*) FROM text_index)")
         }
         #expect(left == 0)
     }

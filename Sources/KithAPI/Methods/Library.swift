@@ -105,12 +105,28 @@ public enum Library {
         ///
         /// In the answer to a search at most its first 1,024 bytes.
         public var note: String?
+        /// A passage of its text around what was found in it; absent where its text was not asked for.
+        public var snippet: [Passage]?
+
+        /// A run of a passage.
+        public struct Passage: Codable, Hashable, Sendable {
+            /// The text, in one line, without control characters.
+            public var text: String
+            /// Whether it is what was asked for.
+            public var isHit: Bool
+
+            /// Makes a run.
+            public init(text: String, isHit: Bool) {
+                self.text = text
+                self.isHit = isHit
+            }
+        }
 
         /// Describes an entry.
         public init(
             id: Int64, path: Files.Path, kind: Files.Kind, category: String?, size: UInt64, modified: Int64,
             added: Int64, location: Int64, tags: [String] = [], created: Int64? = nil, isFavorite: Bool? = nil,
-            rating: Int? = nil, note: String? = nil
+            rating: Int? = nil, note: String? = nil, snippet: [Passage]? = nil
         ) {
             self.id = id
             self.path = path
@@ -125,6 +141,7 @@ public enum Library {
             self.isFavorite = isFavorite
             self.rating = rating
             self.note = note
+            self.snippet = snippet
         }
     }
 
@@ -280,6 +297,18 @@ public enum Locations {
 
 /// Searches of a device's library.
 public enum Search {
+    /// The filters that ask for what is in files.
+    private static let contentFilters = ["content:", "contents:", "text:", "body:", "has:"]
+
+    /// Whether a query may ask for what is in files, which takes another grant: wherever one of the filters stands in it.
+    package static func mayAskForContent(_ query: String) -> Bool {
+        let text = query.lowercased()
+        return contentFilters.contains { text.contains($0) }
+    }
+
+    /// The access that a query takes.
+    static func access(for query: String) -> Access { .granted(mayAskForContent(query) ? .libraryRead : .library) }
+
     /// A place in the answer to a search; opaque, and good for the same query alone.
     public struct Cursor: Codable, Hashable, Sendable {
         /// The text that a device gave for it.
@@ -358,7 +387,7 @@ public enum Search {
         public static let header = MethodHeader.query(
             "search.files", by: .grant(.library), "Finds files in the library by a query.")
         /// The access a caller needs.
-        public static func access(for input: Input) -> Access { .granted(.library) }
+        public static func access(for input: Input) -> Access { Search.access(for: input.query) }
     }
 
     /// Finds files, and tells from then on which come and which go, until the caller leaves.
@@ -407,7 +436,7 @@ public enum Search {
         public static let header = MethodHeader.stream(
             "search.follow", by: .grant(.library), isIdempotent: true, "Finds files, and tells what comes and goes.")
         /// The access a caller needs.
-        public static func access(for input: Input) -> Access { .granted(.library) }
+        public static func access(for input: Input) -> Access { Search.access(for: input.query) }
     }
 }
 

@@ -76,7 +76,7 @@ extension Search {
         public static let header = MethodHeader.query(
             "search.facets", by: .grant(.library), "Counts what a query finds, by kind, extension, tag, year and size.")
         /// The access a caller needs.
-        public static func access(for input: Input) -> Access { .granted(.library) }
+        public static func access(for input: Input) -> Access { Search.access(for: input.query) }
     }
 }
 

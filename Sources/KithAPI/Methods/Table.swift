@@ -50,5 +50,6 @@ extension API {
         AnyMethod(Locations.FindMoved.self), AnyMethod(Locations.Relocate.self),
         AnyMethod(Annotations.Change.self), AnyMethod(Annotations.Get.self), AnyMethod(Locations.Problems.self),
         AnyMethod(Search.Facets.self),
+        AnyMethod(Media.Describe.self), AnyMethod(Media.Thumbnail.self), AnyMethod(Media.Extract.self),
     ]
 }

@@ -356,8 +356,9 @@ struct FilterValues {
     private func pixels(_ text: FilterText) throws(QueryError) -> SizeRange {
         let bounds: Bounds<UInt64> = try bounds(text, what: "number of pixels") { (part, range) throws(QueryError) in
             let digits = part.hasSuffix("px") ? String(part.dropLast(2)) : part
-            guard (1...9).contains(digits.utf8.count), digits.utf8.allSatisfy(Self.isDigit), let number = UInt64(digits)
-            else { throw error("This is a number of pixels, such as 4000.", text, part: range) }
+            guard !digits.isEmpty, digits.utf8.allSatisfy(Self.isDigit), let number = UInt64(digits) else {
+                throw error("This is a number of pixels, such as 4000.", text, part: range)
+            }
             return number...number
         }
         return SizeRange(from: bounds.from, through: bounds.through)
@@ -366,10 +367,10 @@ struct FilterValues {
     /// Reads `90s`, `10m`, `1h30m` and `1:30:00`: in milliseconds; what is not said more exactly is a whole second.
     private func duration(_ text: FilterText) throws(QueryError) -> SizeRange {
         let bounds: Bounds<UInt64> = try bounds(text, what: "duration") { (part, range) throws(QueryError) in
-            guard let seconds = Self.seconds(part) else {
+            guard let (start, isOver) = Self.seconds(part)?.multipliedReportingOverflow(by: 1_000), !isOver else {
                 throw error("A duration is such as 90s, 10m, 1h30m or 1:30:00.", text, part: range)
             }
-            return (seconds * 1_000)...(seconds * 1_000 + 999)
+            return start...(start > .max - 999 ? .max : start + 999)
         }
         return SizeRange(from: bounds.from, through: bounds.through)
     }
@@ -393,13 +394,16 @@ struct FilterValues {
         while !rest.isEmpty {
             let digits = rest.prefix { $0.isASCII && $0.isNumber }
             rest = rest.dropFirst(digits.count)
-            guard (1...7).contains(digits.utf8.count), let number = UInt64(digits),
+            guard let number = UInt64(digits),
                 let (name, unit) = units.first(where: { rest.hasPrefix($0.0) })
             else { return nil }
             // Without a unit, only at the end: those are seconds.
             guard !name.isEmpty || rest.isEmpty else { return nil }
             rest = rest.dropFirst(name.count)
-            sum += number * unit
+            let (product, isOver) = number.multipliedReportingOverflow(by: unit)
+            let (total, isTooLarge) = sum.addingReportingOverflow(product)
+            guard !isOver, !isTooLarge else { return nil }
+            sum = total
         }
         return sum
     }

@@ -18,6 +18,7 @@ struct LibraryCommand: AsyncParsableCommand {
               kith library remove archive     a location; its files stay as they are
               kith library identify           read what is not known yet, for duplicates
               kith library verify archive     read all again: is it what it was?
+              kith library extract            read texts and properties, for `kith search content:…`
               kith library relocate archive /media/disk/archive
               kith library create Work        a second library: kith add ~/work --library Work
               kith library open /mnt/disk/library
@@ -39,7 +40,7 @@ struct LibraryCommand: AsyncParsableCommand {
             LibraryCloseCommand.self, LibraryRenameCommand.self, LibraryDefaultCommand.self, LibraryExportCommand.self,
             LibraryImportCommand.self, LibraryDeleteCommand.self,
             LibraryIdentifyCommand.self, LibraryVerifyCommand.self,
-            LibraryRelocateCommand.self, LibraryProblemsCommand.self,
+            LibraryRelocateCommand.self, LibraryProblemsCommand.self, LibraryExtractCommand.self,
         ],
         defaultSubcommand: LibraryListCommand.self)
 }

@@ -27,8 +27,9 @@ struct SearchCommand: AsyncParsableCommand {
             with what a terminal might obey made visible; -0 prints the exact bytes. in:. and other relative folders with
             a dot are those of this shell.
 
-            What is in files is found once it was read: `kith library identify` and `kith find-duplicates` for
-            is:duplicate, `kith library extract` for content: and what images, films and sound are.
+            What is in files is found once it was read: is:duplicate after `kith library identify` or `kith
+            find-duplicates`; content:, width:, taken: and the like after `kith library extract`. With content: a passage is
+            shown, with what was found in [brackets] or in bold.
 
             """ + SearchQuery.help))
 
@@ -174,7 +175,16 @@ struct SearchCommand: AsyncParsableCommand {
 
     private func show(_ entries: [Library.Entry]) throws {
         if print0 { return try writeOutput(Data(entries.flatMap { $0.path.bytes + [0] })) }
-        for entry in entries { printLine(line(entry)) }
+        for entry in entries {
+            printLine(line(entry))
+            guard let snippet = entry.snippet else { continue }
+            printLine("    " + snippet.map { $0.isHit ? marked(printable($0.text)) : printable($0.text) }.joined())
+        }
+    }
+
+    /// What was asked for, within a passage.
+    private func marked(_ text: String) -> String {
+        wantsColour(STDOUT_FILENO) ? styled(text, .bold) : "[\(text)]"
     }
 
     private func line(_ entry: Library.Entry) -> String { Self.line(entry, shown: entry.path, isLong: long) }

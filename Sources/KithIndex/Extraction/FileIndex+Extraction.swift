@@ -1,6 +1,7 @@
 import CKithSystem
 import Foundation
 import GRDB
+import KithCatalog
 package import KithContent
 import KithIO
 package import KithWire
@@ -89,9 +90,7 @@ extension FileIndex {
         }
     }
 
-    /// Files of a location whose content is to be read, in the order of their numbers.
-    ///
-    /// - Parameter entry: Only those with a larger number.
+    /// Files of a location whose content is to be read, in the order of their numbers: those with a larger one than `entry`.
     package func filesToExtract(
         _ location: Int64, after entry: Int64, limit: Int
     ) async throws(KithError) -> [ExtractionItem] {
@@ -128,6 +127,29 @@ extension FileIndex {
         }
         guard isFile else { throw KithError(.invalid, "\(shown) is no file.") }
         return item
+    }
+
+    /// The entry with a number; `nil` when there is none.
+    package func entry(_ id: Int64) async throws(KithError) -> FoundEntry? {
+        try await extractionRead { database in
+            let row = try Row.fetchOne(
+                database,
+                sql: """
+                    SELECT folder.path, entry.name, entry.kind, entry.category, entry.size, entry.modified, entry.added,
+                        folder.location, entry.flags
+                    FROM entry JOIN folder ON folder.id = entry.folder WHERE entry.id = ? AND entry.flags & 2 = 0
+                    """, arguments: [id])
+            guard let row else { return nil }
+            let kind = StoredKind(rawValue: row[2])
+            let isFile = kind == .file
+            return FoundEntry(
+                id: id, folder: [UInt8](row[0] as Data), name: [UInt8](row[1] as Data),
+                kind: kind == .folder ? .folder : kind == .link ? .link : .file,
+                category: FileCategory(rawValue: row[3]), size: isFile ? UInt64(clamping: row[4] as Int64) : 0,
+                modified: row[5], added: row[6], location: row[7],
+                isHidden: IndexSchema.Flags(rawValue: row[8]).contains(.hidden),
+                tags: try TagTree(database).paths(of: id, database))
+        }
     }
 
     /// Opens a file to be read: the one that the index knows, beneath the top of its location, through no link.
@@ -167,7 +189,9 @@ extension FileIndex {
     }
 
     /// Stores what came of reading files; one that has changed in the index meanwhile is left to be read again.
-    package func storeExtractions(_ results: [(item: ExtractionItem, outcome: ExtractionOutcome)]) async throws(KithError) {
+    package func storeExtractions(
+        _ results: [(item: ExtractionItem, outcome: ExtractionOutcome)]
+    ) async throws(KithError) {
         guard !results.isEmpty else { return }
         do {
             try await database.write { [now] database in
