@@ -231,10 +231,8 @@ struct EventSource: Sendable {
     }
 
     private func followDevices(_ pass: @escaping Pass) async throws {
-        guard isWanted("DeviceConnected", "DeviceDisconnected") else {
-            // The others end only when they are cancelled.
-            return try await untilCancelled()
-        }
+        // Asked also where nobody wants to know it: a device that stops refuses, which ends a subscription without another
+        // source, and the device would wait for it.
         var known: [DeviceID: String]?
         while true {
             let devices = try await device.client.call(Devices.List.self, Devices.List.Input(probe: false))
@@ -257,10 +255,5 @@ struct EventSource: Sendable {
             known = now
             try await Task.sleep(for: Self.interval)
         }
-    }
-
-    private func untilCancelled() async throws {
-        let never = Promise<Void>()
-        try await never.valueUnlessCancelled()
     }
 }

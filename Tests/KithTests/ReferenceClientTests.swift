@@ -42,6 +42,21 @@ import Testing
     }
 }
 
+extension `A client of the reference` {
+    @Test(arguments: [#"["JobStarted"]"#, "[]"])
+    func `that listens does not keep a device from stopping`(types: String) async throws {
+        let folder = try TemporaryFolder()
+        let device = try await Device.open(directory: folder.path, options: onLoopback)
+        let running = Task { try await device.run() }
+        let peer = try RawPeer(folder.path)
+        await peer.send(#"{"Subscribe":{"event_types":\#(types)}}"# + "\n")
+        #expect(await peer.line() == "\"Subscribed\"")
+        device.beginGracefulShutdown()
+        try await running.value
+        #expect(await peer.line() == "")
+    }
+}
+
 @Suite(.timeLimit(.minutes(4))) struct `A device with a port for programs` {
     @Test func `is called there with the token, as at its socket, until it ends`() async throws {
         let folder = try TemporaryFolder()
