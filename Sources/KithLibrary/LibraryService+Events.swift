@@ -1,3 +1,4 @@
+import Foundation
 import KithAPI
 import KithIO
 import KithNode
