@@ -1,14 +1,26 @@
 import Foundation
+import KithIO
 import KithIndex
 import KithWire
 
 /// The volumes that locations lie on.
 extension LibraryKeeper {
-    /// Notes on which volume each location is that is there; looks at the disks, but for servers that do not answer.
-    func noteVolumes(_ table: VolumeTable) throws(KithError) {
+    /// The volumes that are mounted, found out where blocking holds nobody up.
+    static func mountedVolumes() async throws -> [MountedVolume] {
+        try await DiskExecutor().run { VolumeTable().list() }
+    }
+
+    /// Notes on which volume each location is, as long as the device is up.
+    func noteVolumes() async {
+        do { try noteVolumes(try await Self.mountedVolumes()) } catch {
+            // They are noted the next time.
+        }
+    }
+
+    /// Notes on which volume each location is that is there.
+    func noteVolumes(_ volumes: [MountedVolume]) throws(KithError) {
         let index = try index()
         let known = try index.locationVolumes()
-        let volumes = table.list()
         for location in try index.locations() where location.problem == nil {
             guard let volume = Self.volume(of: location.path, among: volumes), volume != known[location.id] else {
                 continue
@@ -23,11 +35,12 @@ extension LibraryKeeper {
     }
 
     /// The locations that are not there, and where they lie on their volumes' present mounts.
-    func movedLocations(_ table: VolumeTable) throws(KithError) -> [(location: IndexLocation, found: [UInt8])] {
+    func movedLocations(
+        _ volumes: [MountedVolume]
+    ) throws(KithError) -> [(location: IndexLocation, found: [UInt8])] {
         let index = try index()
         let known = try index.locationVolumes()
         guard !known.isEmpty else { return [] }
-        let volumes = table.list()
         var moved: [(IndexLocation, [UInt8])] = []
         for location in try index.locations() {
             guard let volume = known[location.id], Self.volume(of: location.path, among: volumes) != volume else {
@@ -49,10 +62,9 @@ extension LibraryKeeper {
 
     /// Takes a location for the folder at another path, and scans it there.
     func relocate(
-        _ id: Int64, to path: [UInt8], isTrusted: Bool, _ table: VolumeTable
+        _ id: Int64, to path: [UInt8], isTrusted: Bool, _ volumes: [MountedVolume]
     ) async throws(KithError) -> IndexLocation {
         let index = try index()
-        let volumes = table.list()
         let volume = Self.volume(of: path, among: volumes)
         let known = try index.locationVolumes()[id]
         let isSame = volume != nil && known == volume

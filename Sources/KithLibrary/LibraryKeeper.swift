@@ -115,6 +115,7 @@ actor LibraryKeeper {
         repeating = Task { [weak self] in
             while !Task.isCancelled {
                 await self?.lookAgain()
+                await self?.noteVolumes()
                 do { try await Task.sleep(for: Self.interval) } catch { return }
             }
         }

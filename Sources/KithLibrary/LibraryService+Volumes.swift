@@ -16,7 +16,7 @@ extension LibraryService {
 
     private func findMoved(_ input: Locations.FindMoved.Input) async throws -> Locations.FindMoved.Output {
         let keeper = try await ownKeeper(input.library)
-        let volumes = VolumeTable()
+        let volumes = try await LibraryKeeper.mountedVolumes()
         // Those that are there are noted now, so that they are known when they are not.
         try await keeper.noteVolumes(volumes)
         return Locations.FindMoved.Output(
@@ -34,7 +34,7 @@ extension LibraryService {
         }
         let path = [UInt8(ascii: "/")] + Array(parsed.components.joined(separator: [UInt8(ascii: "/")]))
         let location = try await ownKeeper(input.library).relocate(
-            input.id, to: path, isTrusted: input.force, VolumeTable())
+            input.id, to: path, isTrusted: input.force, try await LibraryKeeper.mountedVolumes())
         return Library.Location(
             id: location.id, name: location.name, path: Files.Path(bytes: location.path),
             rules: Library.Rules(

@@ -21,17 +21,19 @@ struct InfoCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Option(help: "Ask this device; the paths are whole ones there.") var device: String?
     @Argument(help: "The files.", completion: .file()) var files: [String]
 
     func run() async throws {
         guard !files.isEmpty else { throw ValidationError("Which file?") }
-        let paths = try files.map { Files.Path(bytes: try device == nil ? wholePath($0) : Array($0.utf8)) }
+        let paths = try device == nil ? wholePaths(files) : files.map { Files.Path(bytes: Array($0.utf8)) }
         try await withClient(globals) { client in
             var (failed, all): (KithError?, [Media.Describe.Output]) = (nil, [])
             for (number, path) in paths.enumerated() {
                 do {
-                    let info = try await client.call(Media.Describe.self, .init(path: path), on: device)
+                    let info = try await client.call(
+                        Media.Describe.self, .init(library: library.name(on: device), path: path), on: device)
                     if globals.json {
                         all.append(info)
                         continue

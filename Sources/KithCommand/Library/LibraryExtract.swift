@@ -20,20 +20,21 @@ struct LibraryExtractCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Argument(help: "The locations, by name, path or number; all when there are none.") var locations: [String] = []
 
     func run() async throws {
-        let (globals, locations) = (globals, locations)
+        let (globals, library, locations) = (globals, library.name, locations)
         try await whileFollowingJobs(globals) {
             try await withClient(globals) { client in
-                let all = try await client.call(Locations.List.self, Nothing()).locations
+                let all = try await client.call(Locations.List.self, .init(library: library)).locations
                 let chosen = try locations.isEmpty ? all : locations.map { try chosenLocation($0, among: all) }
                 if chosen.isEmpty { note("The library is empty. `kith add FOLDER` adds what is in a folder.") }
                 var failed: KithError?
                 for location in chosen {
                     do {
                         let job = try await followJob(
-                            try await client.call(Media.Extract.self, .init(id: location.id)), client, globals)
+                            try await client.call(Media.Extract.self, .init(library: library, id: location.id)), client, globals)
                         if globals.json {
                             printLine(try jsonText(job))
                             continue

@@ -21,6 +21,7 @@ struct ThumbnailCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
     @Option(help: "The most pixels of the longer side: 256 or 1024.") var size = 256
     @Option(
         name: .shortAndLong, help: ArgumentHelp("Write it to this file, over what is there.", valueName: "file"),
@@ -37,9 +38,10 @@ struct ThumbnailCommand: AsyncParsableCommand {
         guard output != nil || isatty(STDOUT_FILENO) == 0 else {
             throw KithError(.invalid, "A terminal does not show a JPEG. Say where it goes: -o FILE.")
         }
-        let path = Files.Path(bytes: try device == nil ? wholePath(file) : Array(file.utf8))
+        let path = try device == nil ? wholePaths([file])[0] : Files.Path(bytes: Array(file.utf8))
         try await withClient(globals) { client in
-            let made = try await client.call(Media.Thumbnail.self, .init(path: path, size: size), on: device)
+            let made = try await client.call(
+                Media.Thumbnail.self, .init(library: library.name(on: device), path: path, size: size), on: device)
             guard let output else { return try writeOutput(Data(made.bytes.bytes)) }
             do { try Data(made.bytes.bytes).write(to: URL(fileURLWithPath: output), options: .atomic) } catch {
                 throw KithError(

@@ -40,7 +40,7 @@ package struct DuplicateScope: Codable, Hashable, Sendable {
     var sizes: String {
         """
         SELECT entry.size FROM entry JOIN folder ON folder.id = entry.folder
-        WHERE entry.kind = 0 AND entry.flags & 2 = 0 AND \(sql)
+        WHERE entry.kind = 0 AND entry.flags & 2 = 0 AND folder.gone = 0 AND \(sql)
         GROUP BY entry.size
         HAVING min(entry.inode) <> max(entry.inode) OR min(folder.device) <> max(folder.device)
         """
@@ -152,7 +152,8 @@ extension FileIndex {
 
     /// True for an identity of a file that is as it was, and was read whole.
     private static let isKnown = """
-        entry.kind = 0 AND entry.flags & 2 = 0 AND identity.whole IS NOT NULL AND identity.damaged IS NULL
+        entry.kind = 0 AND entry.flags & 2 = 0 AND folder.gone = 0 AND identity.whole IS NOT NULL
+            AND identity.damaged IS NULL
             AND identity.inode = entry.inode AND identity.size = entry.size AND identity.modified = entry.modified
             AND identity.changed = entry.changed AND identity.device = folder.device
         """

@@ -248,7 +248,7 @@ extension FileIndex {
                 sql: """
                     SELECT entry.id, entry.size
                     FROM folder JOIN entry ON entry.folder = folder.id LEFT JOIN identity ON identity.entry = entry.id
-                    WHERE entry.kind = 0 AND entry.flags & 2 = 0 AND \(condition)
+                    WHERE entry.kind = 0 AND entry.flags & 2 = 0 AND folder.gone = 0 AND \(condition)
                     ORDER BY folder.id, entry.inode
                     """, arguments: arguments)
             var (ids, bytes) = ([Int64](), UInt64(0))
