@@ -44,7 +44,7 @@ import Testing
         let gone = try await taken(follower, until: 1)
         #expect(gone.changes.filter { $0.kind == .removed }.map(\.path) == [bytes(tree.path("c"))])
 
-        try await tree.index.changeTags(of: [bytes(tree.path("a/two"))], add: [["x", "y"]], remove: [])
+        _ = try await tree.index.changeTags(of: [bytes(tree.path("a/two"))], add: [["x", "y"]], remove: [])
         let tagged = try #require(await follower.next())
         #expect(
             tagged.tags.map(\.added) == [[["x", "y"]]] && tagged.tags.map(\.paths) == [[bytes(tree.path("a/two"))]])

@@ -32,7 +32,7 @@ import Testing
             defer { index.close() }
             let location = try index.addLocation(at: Array(tree.utf8))
             _ = try await index.scan(location.id)
-            try await index.changeTags(of: [Array((tree + "/photo.jpg").utf8)], add: [["holiday"]], remove: [])
+            _ = try await index.changeTags(of: [Array((tree + "/photo.jpg").utf8)], add: [["holiday"]], remove: [])
         }
 
         func export(overwrites: Bool = false, step: @escaping @Sendable (String) -> Void = { _ in }) async throws {

@@ -148,7 +148,7 @@ import Testing
 
     @Test func `a location that was moved keeps all that is known of it`() async throws {
         let place = try await Place()
-        try await place.index.changeTags(
+        _ = try await place.index.changeTags(
             of: [Array((place.folder.path + "/old/docs/two").utf8)], add: [["kept"]], remove: [])
         let new = place.folder.path + "/old2/in/it"
         try FileManager.default.createDirectory(

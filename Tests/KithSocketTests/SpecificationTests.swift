@@ -262,6 +262,9 @@ private func withExamples(_ body: @Sendable (RawPeer, ExampleDispatcher) async t
             var deaf: [RawPeer] = []
             for _ in 0..<200 {
                 let peer = try RawPeer(folder.path)
+                // It is answered once it was accepted: more callers than may wait would keep this thread.
+                await peer.send(#"{"jsonrpc":"2.0","id":0,"method":"test.echo","params":{"text":"hi"}}"# + "\n")
+                #expect(await peer.line().contains("hi"))
                 // Each asks for more than the system keeps for it, and takes none of it.
                 await peer.send(#"{"jsonrpc":"2.0","id":1,"method":"test.flood","raw":true}"# + "\n")
                 deaf.append(peer)
