@@ -109,15 +109,15 @@ final class AdaptedDevice: Sendable {
 
     /// The libraries, as our methods list them.
     func libraries(withNumbers: Bool = false) async throws -> [JSONValue] {
-        let answer: JSONValue
-        do {
-            answer = try await client.call(named: "libraries.list", ["includeStats": .boolean(withNumbers)])
-        } catch let error as KithError where error.code == .unsupported {
-            // A device that knows one library only does not list it; that it has one is known by its locations.
-            _ = try await client.call(named: "locations.list")
-            let only = CompatibleID(.path, "library".utf8, of: id).text
-            return [["id": .string(only), "name": .string(name), "isDefault": true, "state": "open"]]
-        }
+        let known = try await listed(withNumbers)
+        guard known.isEmpty else { return known }
+        // The first one is made when it is asked for; clients of the reference find one from the beginning.
+        _ = try await client.call(named: "libraries.info")
+        return try await listed(withNumbers)
+    }
+
+    private func listed(_ withNumbers: Bool) async throws -> [JSONValue] {
+        let answer = try await client.call(named: "libraries.list", ["includeStats": .boolean(withNumbers)])
         return answer.member("libraries")?.list ?? []
     }
 

@@ -176,7 +176,10 @@ import Testing
         var pairs: [(together: [String], apart: [String])] = []
         for (path, command) in try await Self.commands(machine) {
             // These do something without a device, or make one.
-            let active: Set = ["up", "invite", "pair", "service", "mls", "manual", "config", "doctor"]
+            let active: Set = [
+                "up", "invite", "pair", "service", "mls", "manual", "config", "doctor", "organize", "trash", "undo",
+                "volumes",
+            ]
             guard let first = path.first, !active.contains(first), command.subcommands.isEmpty else { continue }
             let places = command.positionals.filter { !$0.isOptional }.map { _ in "x:/y" }
             func letters(_ kind: CommandDescription.Argument.Kind) -> [String] {

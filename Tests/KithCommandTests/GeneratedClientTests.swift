@@ -62,7 +62,7 @@ import Testing
             let compiled = try await machine.bash(
                 "tsc --strict --noUnusedLocals --target es2021 --module commonjs --moduleResolution node "
                     + "node.d.ts kith.ts program.ts", seconds: 120)
-            #expect(compiled.status == 0, "\(compiled)")
+            try #require(compiled.status == 0, "\(compiled)")
             try await run(machine, ["node", machine.path("program.js")])
         }
     }
@@ -74,7 +74,7 @@ import Testing
             let compiled = try await machine.bash(
                 "swiftc -swift-version 6 -warnings-as-errors -Onone -o program KithClient.swift main.swift",
                 seconds: 240)
-            #expect(compiled.status == 0, "\(compiled)")
+            try #require(compiled.status == 0, "\(compiled)")
             try await run(machine, [machine.path("program")])
         }
     }
@@ -203,7 +203,7 @@ import Testing
         import Foundation
 
         func say(_ words: Any...) {
-            FileHandle.standardOutput.write(Data((words.map { "\\($0)" }.joined(separator: " ") + "\n").utf8))
+            FileHandle.standardOutput.write(Data((words.map { "\\($0)" }.joined(separator: " ") + "\\n").utf8))
         }
 
         let kith = try await KithClient.connect(directory: CommandLine.arguments[1])
@@ -225,6 +225,7 @@ import Testing
         let following = Task {
             for try await event in try await kith.events.library(types: [.tagsChanged]) { say(event) }
         }
+        // Real time: the program of somebody else, which has no other sign that the stream is open.
         try await Task.sleep(for: .milliseconds(50))
         following.cancel()
         do {

@@ -8,7 +8,7 @@ import Testing
         try await withTwoMachines { laptop, _ in
             let top = URL(fileURLWithPath: laptop.path("tree")).resolvingSymlinksInPath().path
             try FileManager.default.createDirectory(atPath: top, withIntermediateDirectories: true)
-            try write("# Year\n\nThe net gain was \u{1B}[31mlarger than\u{7} ever.\n", to: top + "/report.md")
+            try write("# Year\n\nThe net gain was \u{1B}[31mlarger than ever.\n", to: top + "/report.md")
             try write("<!DOCTYPE html><title>Plan</title><p>No gain at all", to: top + "/plan.html")
             // A sound of five seconds that is only its head.
             let head =

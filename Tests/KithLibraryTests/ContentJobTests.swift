@@ -29,11 +29,11 @@ import Testing
     /// Makes a service of which a test runs the jobs.
     private static func service(_ path: String) -> LibraryService {
         LibraryService(
-            directory: path + "/device/library", name: { "here" }, keepsUp: false, logger: Logger(label: "test"))
+            directory: path + "/device", name: { "here" }, keepsUp: false, logger: Logger(label: "test"))
     }
 
     private static func scanned(_ service: LibraryService, _ top: String) async throws -> Int64 {
-        let index = try await service.keeper(nil).index()
+        let index = try await service.ownKeeper(nil).index()
         let location = try index.addLocation(at: Array(top.utf8))
         _ = try await index.scan(location.id)
         return location.id
@@ -41,7 +41,10 @@ import Testing
 
     /// All that is known of the content of files, but when they were read.
     private static func known(_ path: String) throws -> Set<String> {
-        let database = try DatabaseQueue(path: path + "/device/library/index.sqlite")
+        let libraries = path + "/device/libraries"
+        let library = try #require(
+            try FileManager.default.contentsOfDirectory(atPath: libraries).first { UUID(uuidString: $0) != nil })
+        let database = try DatabaseQueue(path: "\(libraries)/\(library)/index.sqlite")
         return try database.read { database in
             Set(
                 try String.fetchAll(
@@ -83,9 +86,10 @@ import Testing
     func `killed at any place, a job that reads files ends as if nothing had happened`(kind: String) async throws {
         let source = try TemporaryFolder()
         let top = try Self.makeTree(in: source)
+        try FileManager.default.createDirectory(atPath: source.path + "/device", withIntermediateDirectories: true)
         let before = Self.service(source.path)
         let location = try await Self.scanned(before, top)
-        if kind == "verify" { _ = try await before.keeper(nil).index().identify(location) }
+        if kind == "verify" { _ = try await before.ownKeeper(nil).index().identify(location) }
         await before.stop()
 
         let whole = try Self.copy(source)

@@ -165,7 +165,7 @@ import Testing
             try await eventually { try await client.call(Duplicates.Copies.self, .init(path: path)).group?.count == 1 }
             try write("docs/two", "the same")
             try await eventually { try await client.call(Duplicates.Copies.self, .init(path: path)).group?.count == 2 }
-            let shallow = try await client.call(Locations.List.self, Nothing()).locations
+            let shallow = try await client.call(Locations.List.self, .init()).locations
             #expect(shallow.map(\.mode) == [.content])
         }
     }

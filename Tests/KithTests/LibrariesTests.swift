@@ -175,7 +175,8 @@ import Testing
         let place = try await Place()
         _ = try await place.device.whileRunning { try await place.add("photos", ["holiday.jpg": "1"]) }
         let libraries = place.folder.path + "/device/libraries"
-        let id = try #require(try FileManager.default.contentsOfDirectory(atPath: libraries).first)
+        let id = try #require(
+            try FileManager.default.contentsOfDirectory(atPath: libraries).first { UUID(uuidString: $0) != nil })
         try FileManager.default.removeItem(atPath: "\(libraries)/\(id)/library.json")
         try FileManager.default.moveItem(atPath: "\(libraries)/\(id)", toPath: place.folder.path + "/device/library")
         try FileManager.default.removeItem(atPath: libraries)

@@ -84,7 +84,8 @@ import Testing
             let location = try await client.locations.add(.init(path: Files.Path(place.top)))
             let events = try await following.value
             #expect(events.map(\.sequence) == events.map(\.sequence).sorted())
-            #expect(Set(events.map(\.epoch)).count == 1 && events.allSatisfy { $0.library == "default" && $0.time > 0 })
+            let library = try await client.libraries.info().id
+            #expect(Set(events.map(\.epoch)).count == 1 && events.allSatisfy { $0.library == library && $0.time > 0 })
             let expected = LibraryEvents.Place(location: location.id, name: "tree", path: Files.Path(place.top))
             #expect(events.first?.event == .locationAdded(expected))
             #expect(events.dropFirst().first?.event == .scanBegan(expected))
@@ -118,7 +119,7 @@ import Testing
                 return files.changes.contains { $0.kind == .moved && $0.from == Files.Path(place.top + "/one.txt") }
             }
             #expect(moved.sequence > one.sequence)
-            try await client.tags.change(.init(paths: [Files.Path(place.top + "/docs/two.txt")], add: ["work/new"]))
+            _ = try await client.tags.change(.init(paths: [Files.Path(place.top + "/docs/two.txt")], add: ["work/new"]))
             let tagged = try await event(&events) { if case .tags = $0 { true } else { false } }
             #expect(tagged.event == .tags(.init(added: ["work/new"], paths: [Files.Path(place.top + "/docs/two.txt")])))
             try FileManager.default.removeItem(atPath: place.top + "/docs/two.txt")

@@ -14,11 +14,13 @@ private struct Parts {
 
     private var references: [Reference] = []
 
-    /// Takes a value, if it is an object.
+    /// Takes a value, if it is an object, and each of an array of them.
     mutating func note(_ name: String, _ value: Any) {
         let mirror = Mirror(reflecting: value)
         if mirror.displayStyle == .optional {
             if let wrapped = mirror.children.first?.value { note(name, wrapped) }
+        } else if mirror.displayStyle == .collection {
+            for element in mirror.children { note(name, element.value) }
         } else if type(of: value) is AnyClass {
             references.append(Reference(name: name, object: value as AnyObject))
         }
@@ -81,7 +83,7 @@ private struct Parts {
             let cycles = Remains.cycles
             for cycle in 0...cycles {
                 let parts = try await Self.run(phone.path, laptop.path)
-                let essential: Set = ["device", "node", "endpoint", "store", "socket", "service", "events"]
+                let essential: Set = ["device", "node", "endpoint", "store", "sockets", "service", "events"]
                 try #require(essential.isSubset(of: parts.names), "\(parts.names)")
                 do {
                     // What ends last holds them for a moment longer than the device.

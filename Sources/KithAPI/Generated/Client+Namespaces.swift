@@ -2,6 +2,8 @@
 // Written from the table of methods, and compared with it by a test: KITH_RENEW_GOLDEN=1 writes it anew.
 
 extension Client {
+    /// The methods named `annotations.…`.
+    public var annotations: AnnotationsNamespace { AnnotationsNamespace(client: self) }
     /// The methods named `api.…`.
     public var api: ApiNamespace { ApiNamespace(client: self) }
     /// The methods named `audit.…`.
@@ -10,6 +12,8 @@ extension Client {
     public var device: DeviceNamespace { DeviceNamespace(client: self) }
     /// The methods named `devices.…`.
     public var devices: DevicesNamespace { DevicesNamespace(client: self) }
+    /// The methods named `duplicates.…`.
+    public var duplicates: DuplicatesNamespace { DuplicatesNamespace(client: self) }
     /// The methods named `events.…`.
     public var events: EventsNamespace { EventsNamespace(client: self) }
     /// The methods named `files.…`.
@@ -20,10 +24,18 @@ extension Client {
     public var inbox: InboxNamespace { InboxNamespace(client: self) }
     /// The methods named `invitations.…`.
     public var invitations: InvitationsNamespace { InvitationsNamespace(client: self) }
+    /// The methods named `jobs.…`.
+    public var jobs: JobsNamespace { JobsNamespace(client: self) }
+    /// The methods named `libraries.…`.
+    public var libraries: LibrariesNamespace { LibrariesNamespace(client: self) }
     /// The methods named `locations.…`.
     public var locations: LocationsNamespace { LocationsNamespace(client: self) }
+    /// The methods named `media.…`.
+    public var media: MediaNamespace { MediaNamespace(client: self) }
     /// The methods named `offer.…`.
     public var offer: OfferNamespace { OfferNamespace(client: self) }
+    /// The methods named `operations.…`.
+    public var operations: OperationsNamespace { OperationsNamespace(client: self) }
     /// The methods named `pairing.…`.
     public var pairing: PairingNamespace { PairingNamespace(client: self) }
     /// The methods named `reach.…`.
@@ -36,8 +48,36 @@ extension Client {
     public var shell: ShellNamespace { ShellNamespace(client: self) }
     /// The methods named `tags.…`.
     public var tags: TagsNamespace { TagsNamespace(client: self) }
+    /// The methods named `trash.…`.
+    public var trash: TrashNamespace { TrashNamespace(client: self) }
     /// The methods named `trust.…`.
     public var trust: TrustNamespace { TrustNamespace(client: self) }
+    /// The methods named `volumes.…`.
+    public var volumes: VolumesNamespace { VolumesNamespace(client: self) }
+}
+
+/// The methods named `annotations.…`, each as a function.
+public struct AnnotationsNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Marks files of the library as favourites, rates them and notes something on them.
+    ///
+    /// The action `annotations.change`. Callers: owner.
+    public func change(
+        _ input: Annotations.Change.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Annotations.Change.self, input, on: device, options: options)
+    }
+
+    /// Reads what is noted of a file of the library.
+    ///
+    /// The query `annotations.get`. Callers: grant library.
+    public func get(
+        _ input: Annotations.Get.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Annotations.Get.Output {
+        try await client.call(Annotations.Get.self, input, on: device, options: options)
+    }
 }
 
 /// The methods named `api.…`, each as a function.
@@ -151,6 +191,30 @@ public struct DevicesNamespace: Sendable {
         _ input: Devices.Rename.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Devices.Rename.Output {
         try await client.call(Devices.Rename.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `duplicates.…`, each as a function.
+public struct DuplicatesNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Says where else the content of a file of the library is.
+    ///
+    /// The query `duplicates.copies`. Callers: grant library.
+    public func copies(
+        _ input: Duplicates.Copies.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Duplicates.Copies.Output {
+        try await client.call(Duplicates.Copies.self, input, on: device, options: options)
+    }
+
+    /// Finds files of the library with the same content.
+    ///
+    /// The stream `duplicates.find`. Callers: owner.
+    public func find(
+        _ input: Duplicates.Find.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Duplicates.Find> {
+        try await client.open(Duplicates.Find.self, input, on: device, options: options)
     }
 }
 
@@ -499,6 +563,162 @@ public struct InvitationsNamespace: Sendable {
     }
 }
 
+/// The methods named `jobs.…`, each as a function.
+public struct JobsNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Ends a job for good.
+    ///
+    /// The action `jobs.cancel`. Callers: owner.
+    public func cancel(
+        _ input: Jobs.Cancel.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Jobs.Cancel.Output {
+        try await client.call(Jobs.Cancel.self, input, on: device, options: options)
+    }
+
+    /// Tells of the jobs, and of each that changes.
+    ///
+    /// The stream `jobs.follow`. Callers: owner.
+    public func follow(
+        _ input: Jobs.Follow.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Jobs.Follow> {
+        try await client.open(Jobs.Follow.self, input, on: device, options: options)
+    }
+
+    /// Describes a job, with its log.
+    ///
+    /// The query `jobs.get`. Callers: owner.
+    public func get(
+        _ input: Jobs.Get.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Jobs.Get.Output {
+        try await client.call(Jobs.Get.self, input, on: device, options: options)
+    }
+
+    /// Lists the jobs of this device.
+    ///
+    /// The query `jobs.list`. Callers: owner.
+    public func list(
+        _ input: Jobs.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Jobs.List.Output {
+        try await client.call(Jobs.List.self, input, on: device, options: options)
+    }
+
+    /// Halts a job, over restarts too, until it is resumed.
+    ///
+    /// The action `jobs.pause`. Callers: owner.
+    public func pause(
+        _ input: Jobs.Pause.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Jobs.Pause.Output {
+        try await client.call(Jobs.Pause.self, input, on: device, options: options)
+    }
+
+    /// Lets a job go on that was paused, or has failed.
+    ///
+    /// The action `jobs.resume`. Callers: owner.
+    public func resume(
+        _ input: Jobs.Resume.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Jobs.Resume.Output {
+        try await client.call(Jobs.Resume.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `libraries.…`, each as a function.
+public struct LibrariesNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Closes a library until it is opened again.
+    ///
+    /// The action `libraries.close`. Callers: owner.
+    public func close(
+        _ input: Libraries.Close.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Libraries.Close.Output {
+        try await client.call(Libraries.Close.self, input, on: device, options: options)
+    }
+
+    /// Makes a library.
+    ///
+    /// The action `libraries.create`. Callers: owner.
+    public func create(
+        _ input: Libraries.Create.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Libraries.Create.Output {
+        try await client.call(Libraries.Create.self, input, on: device, options: options)
+    }
+
+    /// Deletes a library with what it knows; files stay as they are.
+    ///
+    /// The action `libraries.delete`. Callers: owner.
+    public func delete(
+        _ input: Libraries.Delete.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Libraries.Delete.self, input, on: device, options: options)
+    }
+
+    /// Writes a library into one file.
+    ///
+    /// The stream `libraries.export`. Callers: owner.
+    public func export(
+        _ input: Libraries.Export.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Libraries.Export> {
+        try await client.open(Libraries.Export.self, input, on: device, options: options)
+    }
+
+    /// Makes a library of a file that was exported.
+    ///
+    /// The stream `libraries.import`. Callers: owner.
+    public func `import`(
+        _ input: Libraries.Import.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Libraries.Import> {
+        try await client.open(Libraries.Import.self, input, on: device, options: options)
+    }
+
+    /// Describes a library, with what is in it in numbers.
+    ///
+    /// The query `libraries.info`. Callers: grant library.
+    public func info(
+        _ input: Libraries.Info.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Libraries.Info.Output {
+        try await client.call(Libraries.Info.self, input, on: device, options: options)
+    }
+
+    /// Lists the libraries of a device.
+    ///
+    /// The query `libraries.list`. Callers: grant library.
+    public func list(
+        _ input: Libraries.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Libraries.List.Output {
+        try await client.call(Libraries.List.self, input, on: device, options: options)
+    }
+
+    /// Opens a library that was closed, or one elsewhere.
+    ///
+    /// The action `libraries.open`. Callers: owner.
+    public func open(
+        _ input: Libraries.Open.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Libraries.Open.Output {
+        try await client.call(Libraries.Open.self, input, on: device, options: options)
+    }
+
+    /// Gives a library another name.
+    ///
+    /// The action `libraries.rename`. Callers: owner.
+    public func rename(
+        _ input: Libraries.Rename.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Libraries.Rename.Output {
+        try await client.call(Libraries.Rename.self, input, on: device, options: options)
+    }
+
+    /// Makes a library the one that is meant where none is named.
+    ///
+    /// The action `libraries.setDefault`. Callers: owner.
+    public func setDefault(
+        _ input: Libraries.SetDefault.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Libraries.SetDefault.Output {
+        try await client.call(Libraries.SetDefault.self, input, on: device, options: options)
+    }
+}
+
 /// The methods named `locations.…`, each as a function.
 public struct LocationsNamespace: Sendable {
     /// Calls them.
@@ -513,13 +733,67 @@ public struct LocationsNamespace: Sendable {
         try await client.call(Locations.Add.self, input, on: device, options: options)
     }
 
+    /// Lists a folder as the library has it.
+    ///
+    /// The query `locations.browse`. Callers: grant library.
+    public func browse(
+        _ input: Locations.Browse.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Browse.Output {
+        try await client.call(Locations.Browse.self, input, on: device, options: options)
+    }
+
+    /// Finds the locations whose volume is mounted elsewhere.
+    ///
+    /// The query `locations.findMoved`. Callers: owner.
+    public func findMoved(
+        _ input: Locations.FindMoved.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.FindMoved.Output {
+        try await client.call(Locations.FindMoved.self, input, on: device, options: options)
+    }
+
+    /// Reads the files of a location whose content is not known, as a job.
+    ///
+    /// The action `locations.identify`. Callers: owner.
+    public func identify(
+        _ input: Locations.Identify.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Identify.Output {
+        try await client.call(Locations.Identify.self, input, on: device, options: options)
+    }
+
     /// Lists the folders whose files are in the library.
     ///
     /// The query `locations.list`. Callers: grant library.
     public func list(
-        on device: String? = nil, options: CallOptions = CallOptions()
+        _ input: Locations.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Locations.List.Output {
-        try await client.call(Locations.List.self, .init(), on: device, options: options)
+        try await client.call(Locations.List.self, input, on: device, options: options)
+    }
+
+    /// Lists the folders of the library that could not be read.
+    ///
+    /// The query `locations.problems`. Callers: grant library.
+    public func problems(
+        _ input: Locations.Problems.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Problems.Output {
+        try await client.call(Locations.Problems.self, input, on: device, options: options)
+    }
+
+    /// Reads a file of the library.
+    ///
+    /// The stream `locations.read`. Callers: grant library:read.
+    public func read(
+        _ input: Locations.Read.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Locations.Read> {
+        try await client.open(Locations.Read.self, input, on: device, options: options)
+    }
+
+    /// Tells the library where a folder is now.
+    ///
+    /// The action `locations.relocate`. Callers: owner.
+    public func relocate(
+        _ input: Locations.Relocate.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Relocate.Output {
+        try await client.call(Locations.Relocate.self, input, on: device, options: options)
     }
 
     /// Takes a folder out of the library; its files stay as they are.
@@ -531,6 +805,15 @@ public struct LocationsNamespace: Sendable {
         _ = try await client.call(Locations.Remove.self, input, on: device, options: options)
     }
 
+    /// Says what came of a job that read the files of a location.
+    ///
+    /// The query `locations.report`. Callers: owner.
+    public func report(
+        _ input: Locations.Report.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Report.Output {
+        try await client.call(Locations.Report.self, input, on: device, options: options)
+    }
+
     /// Brings the library to what is in a folder.
     ///
     /// The stream `locations.scan`. Callers: owner.
@@ -538,6 +821,48 @@ public struct LocationsNamespace: Sendable {
         _ input: Locations.Scan.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> OpenedStream<Locations.Scan> {
         try await client.open(Locations.Scan.self, input, on: device, options: options)
+    }
+
+    /// Reads the files of a location again and compares them, as a job.
+    ///
+    /// The action `locations.verify`. Callers: owner.
+    public func verify(
+        _ input: Locations.Verify.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Verify.Output {
+        try await client.call(Locations.Verify.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `media.…`, each as a function.
+public struct MediaNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Reads the text and the properties of the files of a location, as a job.
+    ///
+    /// The action `media.extract`. Callers: owner.
+    public func extract(
+        _ input: Media.Extract.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Media.Extract.Output {
+        try await client.call(Media.Extract.self, input, on: device, options: options)
+    }
+
+    /// Describes a file of the library, with what its content says.
+    ///
+    /// The query `media.properties`. Callers: grant library:read.
+    public func properties(
+        _ input: Media.Describe.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Media.Describe.Output {
+        try await client.call(Media.Describe.self, input, on: device, options: options)
+    }
+
+    /// Makes a small picture of an image in the library.
+    ///
+    /// The query `media.thumbnail`. Callers: grant library:read.
+    public func thumbnail(
+        _ input: Media.Thumbnail.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Media.Thumbnail.Output {
+        try await client.call(Media.Thumbnail.self, input, on: device, options: options)
     }
 }
 
@@ -571,6 +896,66 @@ public struct OfferNamespace: Sendable {
         _ input: Offers.Send.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> OpenedStream<Offers.Send> {
         try await client.open(Offers.Send.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `operations.…`, each as a function.
+public struct OperationsNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Starts an operation on files that was planned, as a job.
+    ///
+    /// The action `operations.confirm`. Callers: owner.
+    public func confirm(
+        _ input: Operations.Confirm.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Operations.Confirm.Output {
+        try await client.call(Operations.Confirm.self, input, on: device, options: options)
+    }
+
+    /// Follows an operation on files to its end.
+    ///
+    /// The stream `operations.follow`. Callers: owner.
+    public func follow(
+        _ input: Operations.Follow.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Operations.Follow> {
+        try await client.open(Operations.Follow.self, input, on: device, options: options)
+    }
+
+    /// Lists the operations on files, the latest first.
+    ///
+    /// The query `operations.list`. Callers: owner.
+    public func list(
+        _ input: Operations.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Operations.List.Output {
+        try await client.call(Operations.List.self, input, on: device, options: options)
+    }
+
+    /// Finds out what an operation on files would do, and changes nothing.
+    ///
+    /// The query `operations.plan`. Callers: owner.
+    public func plan(
+        _ input: Operations.Plan.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Operations.Plan.Output {
+        try await client.call(Operations.Plan.self, input, on: device, options: options)
+    }
+
+    /// Lists the steps of an operation on files, and what came of them.
+    ///
+    /// The query `operations.results`. Callers: owner.
+    public func results(
+        _ input: Operations.Results.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Operations.Results.Output {
+        try await client.call(Operations.Results.self, input, on: device, options: options)
+    }
+
+    /// Plans to take back an operation on files, and changes nothing.
+    ///
+    /// The query `operations.undo`. Callers: owner.
+    public func undo(
+        _ input: Operations.Undo.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Operations.Undo.Output {
+        try await client.call(Operations.Undo.self, input, on: device, options: options)
     }
 }
 
@@ -708,6 +1093,15 @@ public struct SearchNamespace: Sendable {
     /// Calls them.
     public let client: Client
 
+    /// Counts what a query finds, by kind, extension, tag, year and size.
+    ///
+    /// The query `search.facets`. Callers: grant library.
+    public func facets(
+        _ input: Search.Facets.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Search.Facets.Output {
+        try await client.call(Search.Facets.self, input, on: device, options: options)
+    }
+
     /// Finds files in the library by a query.
     ///
     /// The query `search.files`. Callers: grant library.
@@ -794,8 +1188,8 @@ public struct TagsNamespace: Sendable {
     /// The action `tags.change`. Callers: owner.
     public func change(
         _ input: Tags.Change.Input, on device: String? = nil, options: CallOptions = CallOptions()
-    ) async throws {
-        _ = try await client.call(Tags.Change.self, input, on: device, options: options)
+    ) async throws -> Tags.Change.Output {
+        try await client.call(Tags.Change.self, input, on: device, options: options)
     }
 
     /// Deletes a tag and those beneath it.
@@ -811,9 +1205,42 @@ public struct TagsNamespace: Sendable {
     ///
     /// The query `tags.list`. Callers: grant library.
     public func list(
-        on device: String? = nil, options: CallOptions = CallOptions()
+        _ input: Tags.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Tags.List.Output {
-        try await client.call(Tags.List.self, .init(), on: device, options: options)
+        try await client.call(Tags.List.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `trash.…`, each as a function.
+public struct TrashNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Plans to delete for good what is in the trash, and changes nothing.
+    ///
+    /// The query `trash.empty`. Callers: owner.
+    public func empty(
+        _ input: Trash.Empty.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trash.Empty.Output {
+        try await client.call(Trash.Empty.self, input, on: device, options: options)
+    }
+
+    /// Lists what is in the trash.
+    ///
+    /// The query `trash.list`. Callers: owner.
+    public func list(
+        _ input: Trash.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trash.List.Output {
+        try await client.call(Trash.List.self, input, on: device, options: options)
+    }
+
+    /// Plans to put things back from the trash, and changes nothing.
+    ///
+    /// The query `trash.restore`. Callers: owner.
+    public func restore(
+        _ input: Trash.Restore.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Trash.Restore.Output {
+        try await client.call(Trash.Restore.self, input, on: device, options: options)
     }
 }
 
@@ -937,5 +1364,56 @@ public struct TrustNamespace: Sendable {
         _ input: Trust.Update.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws {
         _ = try await client.call(Trust.Update.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `volumes.…`, each as a function.
+public struct VolumesNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Unmounts a volume, so that it can be taken out.
+    ///
+    /// The action `volumes.eject`. Callers: owner.
+    public func eject(
+        _ input: Volumes.Eject.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws {
+        _ = try await client.call(Volumes.Eject.self, input, on: device, options: options)
+    }
+
+    /// Tells which file systems are mounted, and go.
+    ///
+    /// The stream `volumes.follow`. Callers: owner.
+    public func follow(
+        _ input: Volumes.Follow.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Volumes.Follow> {
+        try await client.open(Volumes.Follow.self, input, on: device, options: options)
+    }
+
+    /// Lists the file systems that are mounted.
+    ///
+    /// The query `volumes.list`. Callers: grant library.
+    public func list(
+        _ input: Volumes.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Volumes.List.Output {
+        try await client.call(Volumes.List.self, input, on: device, options: options)
+    }
+
+    /// Measures how fast a volume is written and read, as a job.
+    ///
+    /// The action `volumes.test`. Callers: owner.
+    public func test(
+        _ input: Volumes.Test.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Volumes.Test.Output {
+        try await client.call(Volumes.Test.self, input, on: device, options: options)
+    }
+
+    /// Tells what a test of a volume has measured.
+    ///
+    /// The query `volumes.testResult`. Callers: owner.
+    public func testResult(
+        _ input: Volumes.TestResult.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Volumes.TestResult.Output {
+        try await client.call(Volumes.TestResult.self, input, on: device, options: options)
     }
 }

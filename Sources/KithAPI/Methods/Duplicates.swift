@@ -283,3 +283,10 @@ public enum Duplicates {
         public static func access(for input: Input) -> Access { .granted(.library) }
     }
 }
+
+extension Duplicates.Find.Input: OmissibleInput {
+    /// All in the default library, by what was read of them.
+    public static var usual: Self { Self() }
+    /// None.
+    public static var required: Set<String> { [] }
+}

@@ -89,7 +89,7 @@ public enum Jobs {
         public var started: Int64?
         /// When it ended, in seconds since 1970.
         public var ended: Int64?
-        /// The code of the error it failed with, as of ``KithError``.
+        /// The code of the error it failed with, as of `KithError`.
         public var code: String?
         /// Why it failed, for a person.
         public var error: String?
@@ -273,4 +273,18 @@ public enum Jobs {
         public static let header = MethodHeader.stream(
             "jobs.follow", by: .owner, isIdempotent: true, "Tells of the jobs, and of each that changes.")
     }
+}
+
+extension Jobs.List.Input: OmissibleInput {
+    /// The newest hundred.
+    public static var usual: Self { Self() }
+    /// None.
+    public static var required: Set<String> { [] }
+}
+
+extension Jobs.Follow.Input: OmissibleInput {
+    /// All of them.
+    public static var usual: Self { Self() }
+    /// None.
+    public static var required: Set<String> { [] }
 }

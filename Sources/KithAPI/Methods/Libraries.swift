@@ -519,3 +519,10 @@ extension Locations.Read.Input: OmissibleInput {
     /// The entry.
     public static var required: Set<String> { ["entry"] }
 }
+
+extension Libraries.Info.Input: OmissibleInput {
+    /// The default one.
+    public static var usual: Self { Self() }
+    /// None.
+    public static var required: Set<String> { [] }
+}

@@ -563,3 +563,17 @@ extension Tags.Change.Input: OmissibleInput {
     /// The paths.
     public static var required: Set<String> { ["paths"] }
 }
+
+extension Locations.List.Input: OmissibleInput {
+    /// Those of the default library.
+    public static var usual: Self { Self() }
+    /// None.
+    public static var required: Set<String> { [] }
+}
+
+extension Tags.List.Input: OmissibleInput {
+    /// Those of the default library.
+    public static var usual: Self { Self() }
+    /// None.
+    public static var required: Set<String> { [] }
+}

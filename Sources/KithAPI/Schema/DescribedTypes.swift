@@ -59,7 +59,11 @@ extension Files.Path: SchemaDescribing {
 extension Search.Cursor: SchemaDescribing {
     /// Text.
     public static var schema: JSONSchema {
-        ["type": "string", "description": "A place in the answer to a search: `next` of the part before, as it was."]
+        [
+            "type": "string",
+            "description": "A place in the answer to a search: `next` of the part before, as it was.",
+            "examples": ["bmFtZQ"],
+        ]
     }
 }
 

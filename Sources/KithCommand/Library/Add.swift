@@ -25,8 +25,8 @@ struct AddCommand: AsyncParsableCommand {
             Left out are what systems leave about (.DS_Store, Thumbs.db, …), what version control keeps for itself, and
             what .gitignore files name. `kith library` lists what was added.
 
-            With --content the files are read, too, and each new one as it comes: duplicates are known then at once. With
-            --shallow only the names in the folder itself are added.
+            With --content the files are read, too, and each new one as it comes: duplicates are known then at once, and
+            words in documents are found. With --shallow only the names in the folder itself are added.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -104,6 +104,14 @@ struct AddCommand: AsyncParsableCommand {
         if location.mode == .content {
             try await readLocation(location, client, globals, isQuiet: globals.json) {
                 try await client.call(Locations.Identify.self, .init(library: library.name, id: location.id))
+            }
+            do {
+                _ = try await followJob(
+                    try await client.call(Media.Extract.self, .init(library: library.name, id: location.id)), client,
+                    globals)
+            } catch let error as KithError where error.code == .unsupported {
+                // What the files are is known all the same.
+                note(error.message)
             }
         }
         return try await client.call(Locations.List.self, .init(library: library.name)).locations.first {

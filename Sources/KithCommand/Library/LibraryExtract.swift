@@ -34,7 +34,8 @@ struct LibraryExtractCommand: AsyncParsableCommand {
                 for location in chosen {
                     do {
                         let job = try await followJob(
-                            try await client.call(Media.Extract.self, .init(library: library, id: location.id)), client, globals)
+                            try await client.call(Media.Extract.self, .init(library: library, id: location.id)), client,
+                            globals)
                         if globals.json {
                             printLine(try jsonText(job))
                             continue

@@ -32,7 +32,8 @@ struct NoteCommand: AsyncParsableCommand {
         let path = try wholePaths([file])[0]
         try await withClient(globals) { client in
             if let text = remove ? "" : text {
-                _ = try await client.call(Annotations.Change.self, .init(paths: [path], note: text, library: library.name))
+                _ = try await client.call(
+                    Annotations.Change.self, .init(paths: [path], note: text, library: library.name))
                 return
             }
             let noted = try await client.call(Annotations.Get.self, .init(path: path, library: library.name))

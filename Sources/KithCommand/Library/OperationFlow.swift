@@ -121,7 +121,9 @@ struct OperationFlow {
                 }))
         let rest = plan.totals.steps - shown.count
         if rest > 0 { printLine("… and \(grouped(rest)) more steps") }
-        var lines = ["\(Self.counted(plan.totals)) in \(grouped(plan.totals.steps)) steps"]
+        var lines = [
+            "\(Self.counted(plan.totals)) in \(grouped(plan.totals.steps)) step\(plan.totals.steps == 1 ? "" : "s")"
+        ]
         if plan.totals.conflicts > 0 { lines.append("\(grouped(plan.totals.conflicts)) names are taken") }
         if plan.totals.problems > 0 { lines.append("\(grouped(plan.totals.problems)) steps cannot be done") }
         if plan.crossesFileSystems { lines.append("copied to another file system, then deleted here") }

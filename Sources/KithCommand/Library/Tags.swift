@@ -109,7 +109,8 @@ private func changeTags(
     guard !files.isEmpty else { throw ValidationError("Which files?") }
     let paths = try wholePaths(files)
     try await withClient(globals) { client in
-        let answer = try await client.call(Tags.Change.self, .init(paths: paths, add: add, remove: remove, library: library))
+        let answer = try await client.call(
+            Tags.Change.self, .init(paths: paths, add: add, remove: remove, library: library))
         if globals.json { return printLine(try jsonText(answer)) }
         // An older device does not say.
         guard let changed = answer.changed else { return }

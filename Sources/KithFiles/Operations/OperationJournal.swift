@@ -83,8 +83,13 @@ final class OperationJournal: Sendable {
                 // A rename that happened must not be forgotten when the power goes.
                 try database.execute(sql: "PRAGMA synchronous = FULL")
             }
+            // What SQLite makes beside it is readable for whoever this file is.
+            if !FileManager.default.fileExists(atPath: path) {
+                guard
+                    FileManager.default.createFile(atPath: path, contents: nil, attributes: [.posixPermissions: 0o600])
+                else { throw KithError(.denied, "\(path) cannot be made.") }
+            }
             let database = try DatabasePool(path: path, configuration: configuration)
-            try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
             if try database.read({ try Self.migrator.hasBeenSuperseded($0) }) {
                 throw KithError(.corrupt, "\(path) was written by a later version of Kith. Update this one.")
             }

@@ -22,6 +22,23 @@ func openDevice() async throws {
     }
 }
 
+func openByFolder() async throws {
+    let device = try await Kith.open(dataDirectory: "/var/lib/ana")
+    try await device.whileRunning {
+        for entry in try await device.client.search.find("report") { print(entry.path) }
+    }
+}
+
+func followLibrary(_ client: Client, _ reload: () -> Void) async throws {
+    for try await delivery in client.events(.init(types: [.fileAdded], path: "/srv/photos")) {
+        switch delivery {
+        case .event(let event): print(event.sequence, event.event)
+        case .gap: reload()
+        default: break
+        }
+    }
+}
+
 func makeNode(key: DeviceKey, store: Store, endpoint: Endpoint, logger: Logger) async throws {
     let node = Node(id: key.id, store: store, logger: logger)
     try node.add(MathService())
