@@ -18,7 +18,7 @@ struct JobsCommand: AsyncParsableCommand {
               kith jobs log 3f2a
 
             A job goes on from where it stored last after a crash, a restart and a pause. `kith up` runs what waits; without
-            it `kith jobs run` does. Of an id so much suffices as no other job begins with.
+            it `kith jobs run` does. The beginning of an id is enough where no other job has it.
             """),
         subcommands: [
             JobsListCommand.self, JobsRunCommand.self, JobsPauseCommand.self, JobsResumeCommand.self,

@@ -18,9 +18,9 @@ struct LibraryCommand: AsyncParsableCommand {
               kith library remove archive     a location; its files stay as they are
               kith library identify           read what is not known yet, for duplicates
               kith library verify archive     read all again: is it what it was?
-              kith library extract            read texts and properties, for `kith search content:…`
+              kith library extract            read texts and properties, for content:
               kith library relocate archive /media/disk/archive
-              kith library create Work        a second library: kith add ~/work --library Work
+              kith library create Work        a second one, for --library Work
               kith library open /mnt/disk/library
 
             Those of another device, with its grant library (names, sizes, tags) or library:read (and the files in its
