@@ -302,8 +302,28 @@ import Testing
                 await #expect(throws: KithError(.denied, "")) {
                     _ = try await client.open(Locations.Read.self, .init(entry: entry.id), on: "laptop")
                 }
+                // What is in files is not asked with it, however the filter is spelled.
+                for query in ["content:0123", "CONTENTS:0123", "-text:x", "body:x | holiday", "has:text", "a has:gps"] {
+                    await #expect(throws: KithError(.denied, "")) {
+                        _ = try await client.call(Search.Find.self, .init(query: query), on: "laptop")
+                    }
+                    await #expect(throws: KithError(.denied, "")) {
+                        _ = try await client.call(Search.Facets.self, .init(query: query), on: "laptop")
+                    }
+                    await #expect(throws: KithError(.denied, "")) {
+                        _ = try await client.open(Search.Follow.self, .init(query: query), on: "laptop")
+                    }
+                }
+                await #expect(throws: KithError(.denied, "")) {
+                    _ = try await client.call(Media.Describe.self, .init(path: entry.path), on: "laptop")
+                }
+                await #expect(throws: KithError(.denied, "")) {
+                    _ = try await client.call(Media.Thumbnail.self, .init(path: entry.path), on: "laptop")
+                }
                 _ = try await place.client.call(
                     Devices.ChangeGrants.self, .init(device: "phone", add: [.libraryRead], remove: [.library]))
+                #expect(
+                    try await client.call(Search.Find.self, .init(query: "content:x"), on: "laptop").entries.isEmpty)
                 func read(_ id: Int64, _ offset: UInt64 = 0, _ length: UInt64? = nil) async throws -> String {
                     let stream = try await client.open(
                         Locations.Read.self, .init(entry: id, offset: offset, length: length), on: "laptop"
