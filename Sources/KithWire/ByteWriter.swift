@@ -11,11 +11,8 @@ public struct ByteWriter: Sendable {
 
     /// Writes an unsigned integer, most significant byte first.
     public mutating func integer(_ value: some FixedWidthInteger & UnsignedInteger) {
-        var shift = value.bitWidth - 8
-        while shift >= 0 {
-            bytes.append(UInt8(truncatingIfNeeded: value >> shift))
-            shift -= 8
-        }
+        // At once: a byte at a time costs a check of uniqueness and of room for each.
+        unsafe Swift.withUnsafeBytes(of: value.bigEndian) { unsafe bytes.append(contentsOf: $0) }
     }
 
     /// Writes a variable-length integer in its shortest form (RFC 9000 §16); `value` is at most 2⁶²−1.

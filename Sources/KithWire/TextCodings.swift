@@ -2,11 +2,11 @@
 public enum Hex {
     /// Two digits for every byte.
     public static func encode(_ bytes: some Sequence<UInt8>) -> String {
-        var digits: [UInt8] = []
-        digits.reserveCapacity(bytes.underestimatedCount * 2)
-        for byte in bytes {
-            digits.append(digit(byte >> 4))
-            digits.append(digit(byte & 15))
+        let bytes = Array(bytes)
+        var digits = [UInt8](repeating: 0, count: bytes.count * 2)
+        for (index, byte) in bytes.enumerated() {
+            digits[index * 2] = digit(byte >> 4)
+            digits[index * 2 + 1] = digit(byte & 15)
         }
         return String(decoding: digits, as: UTF8.self)
     }
@@ -46,7 +46,7 @@ public enum Base32 {
 
     /// The bytes a text stands for, either case; `nil` when it is not the one text of any bytes.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        BitText.decode(text, bits: 5) { letter in
+        BitText.decode(text.utf8, bits: 5) { letter in
             switch letter {
             case 97...122: letter - 97
             case 65...90: letter - 65
@@ -66,7 +66,7 @@ public enum Base32Hex {
 
     /// The bytes a text stands for, either case; `nil` when it is not the one text of any bytes.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        BitText.decode(text, bits: 5) { letter in
+        BitText.decode(text.utf8, bits: 5) { letter in
             switch letter {
             case 48...57: letter - 48
             case 97...118: letter - 87
@@ -87,10 +87,11 @@ public enum Base64 {
 
     /// The bytes of a text in the common alphabet, padded; `nil` when it is not the one text of any bytes.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        guard text.utf8.count.isMultiple(of: 4) else { return nil }
-        let body = text.utf8.reversed().drop { $0 == 61 }
-        guard text.utf8.count - body.count <= 2 else { return nil }
-        return BitText.decode(String(decoding: body.reversed(), as: UTF8.self), bits: 6) { value($0, 43, 47) }
+        let letters = Array(text.utf8)
+        guard letters.count.isMultiple(of: 4) else { return nil }
+        let padding = letters.reversed().prefix { $0 == 61 }.count
+        guard padding <= 2 else { return nil }
+        return BitText.decode(letters.dropLast(padding), bits: 6) { value($0, 43, 47) }
     }
 
     /// The alphabet for file names and links, without padding.
@@ -100,7 +101,7 @@ public enum Base64 {
 
     /// The bytes of a text in the alphabet for file names and links; `nil` when it is not the one text of any bytes.
     public static func decodeURL(_ text: some StringProtocol) -> [UInt8]? {
-        BitText.decode(text, bits: 6) { value($0, 45, 95) }
+        BitText.decode(text.utf8, bits: 6) { value($0, 45, 95) }
     }
 
     private static func letter(_ value: UInt8, _ letter62: UInt8, _ letter63: UInt8) -> UInt8 {
@@ -127,8 +128,12 @@ public enum Base64 {
 
 /// Bytes as letters of a few bits each, most significant first; the last letter is filled with zero bits.
 private enum BitText {
+    // Inlined, so that an alphabet is compiled into its loop.
+    @inline(__always)
     static func encode(_ bytes: some Sequence<UInt8>, bits: Int, letter: (UInt8) -> UInt8) -> String {
-        var letters: [UInt8] = []
+        let bytes = Array(bytes)
+        var letters = [UInt8](repeating: 0, count: (bytes.count * 8 + bits - 1) / bits)
+        var written = 0
         var buffer: UInt32 = 0
         var count = 0
         for byte in bytes {
@@ -136,26 +141,32 @@ private enum BitText {
             count += 8
             while count >= bits {
                 count -= bits
-                letters.append(letter(UInt8(truncatingIfNeeded: buffer >> count) & (1 << bits - 1)))
+                letters[written] = letter(UInt8(truncatingIfNeeded: buffer >> count) & (1 << bits - 1))
+                written += 1
             }
             buffer &= 1 << count - 1
         }
-        if count > 0 { letters.append(letter(UInt8(truncatingIfNeeded: buffer << (bits - count)) & (1 << bits - 1))) }
+        if count > 0 {
+            letters[written] = letter(UInt8(truncatingIfNeeded: buffer << (bits - count)) & (1 << bits - 1))
+        }
         return String(decoding: letters, as: UTF8.self)
     }
 
-    static func decode(_ text: some StringProtocol, bits: Int, value: (UInt8) -> UInt8?) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.utf8.count * bits / 8)
+    @inline(__always)
+    static func decode(_ text: some Sequence<UInt8>, bits: Int, value: (UInt8) -> UInt8?) -> [UInt8]? {
+        let letters = Array(text)
+        var bytes = [UInt8](repeating: 0, count: letters.count * bits / 8)
+        var written = 0
         var buffer: UInt32 = 0
         var count = 0
-        for letter in text.utf8 {
+        for letter in letters {
             guard let value = value(letter) else { return nil }
             buffer = buffer << bits | UInt32(value)
             count += bits
             if count >= 8 {
                 count -= 8
-                bytes.append(UInt8(truncatingIfNeeded: buffer >> count))
+                bytes[written] = UInt8(truncatingIfNeeded: buffer >> count)
+                written += 1
             }
             buffer &= 1 << count - 1
         }
