@@ -51,6 +51,9 @@ let floors: [[Target]] = [
             dependencies: ["KithWire", "KithIdentity", .product(name: "Crypto", package: "swift-crypto")]),
         .target(name: "KithAPI", dependencies: ["KithIO", "KithWire", "KithIdentity", "KithRPC"]),
         .target(name: "KithTerminal", dependencies: ["KithWire", "KithRPC"]),
+        .target(
+            name: "KithPixels",
+            dependencies: ["KithWire", .target(name: "CZstd", condition: .when(platforms: [.linux], traits: ["Zstd"]))]),
         .target(name: "KithContent", dependencies: ["KithWire"]),
         .target(name: "KithCatalog", dependencies: ["KithWire", "KithCommandLine"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
@@ -235,7 +238,8 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
                 "KithFiles",
-                "KithForward", "KithBrowser", "KithCatalog", "KithIndex", "KithCommandLine", "KithTerminal", "KithMLS",
+                "KithForward", "KithBrowser", "KithCatalog", "KithIndex", "KithCommandLine",
+                "KithTerminal", "KithMLS",
                 "KithMLSVectors",
                 "KithTrust",
                 "KithGroups", "KithReach", "KithRelayServer", "KithStore", "KithTelemetry", "CKithSystem",
@@ -286,6 +290,7 @@ let tests: [Target] = [
         exclude: ["Golden"]),
     test("KithTerminal", "KithTesting"),
     test("KithCatalog", "KithTesting"),
+    test("KithPixels", "KithTesting"),
     // The confined programs are Linux's.
     test("KithExtractor", "KithTesting", "KithContent", "KithIO", "CKithSystem", "KithExtract"),
     .testTarget(
@@ -354,6 +359,10 @@ let linkTools: [Target] = [
             .product(name: "NIOHTTP1", package: "swift-nio"),
         ],
         path: "Tools/DirectoryLoad"),
+    .executableTarget(
+        name: "kith-pixel-bench",
+        dependencies: ["KithPixels", .target(name: "CZstd", condition: .when(platforms: [.linux], traits: ["Zstd"]))],
+        path: "Tools/PixelBench"),
     .executableTarget(name: "kith-link", path: "Tools/Link"),
     .executableTarget(name: "kith-confined", dependencies: ["CKithSystem"], path: "Tools/Confined"),
     .executableTarget(
@@ -486,7 +495,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
-        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
     ],
     targets: house + tests + linkTools + linkTests + fuzzers,
     swiftLanguageModes: [.v6],

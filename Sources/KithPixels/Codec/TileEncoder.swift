@@ -1,0 +1,285 @@
+import KithWire
+
+/// Turns a host's screen into messages from which a ``TileDecoder`` makes the same picture, bit for bit.
+///
+/// It keeps the picture the viewer has, so that a frame may be left out at any time: the next message says what changed
+/// since the last one *made*, which is also why each message has to be delivered, in order. For each screen of each viewer
+/// one of these.
+///
+///     encoder.damaged(region)                       what the capture reports, as often as it likes
+///     encoder.encode(frame, at: now)                a message, or nil when the viewer has it all
+///
+/// With ``Options/sendsVideo`` regions in motion are left to a video codec: they are named in the answer, and come
+/// exactly once they rest (``RefinementPlan``). `nextRefinement` is when to call again although nothing changed.
+package struct TileEncoder: ~Copyable {
+    /// The choices of one stream.
+    package struct Options: Hashable, Sendable {
+        /// Compress the messages, which the viewer must be able to undo.
+        package var compresses = true
+        /// The zstd level, 1…9.
+        package var level: Int32 = 1
+        /// Leave regions in motion to a video codec.
+        package var sendsVideo = false
+
+        /// The choices for a viewer on this machine's kind of build.
+        package init(compresses: Bool = true, level: Int32 = 1, sendsVideo: Bool = false) {
+            self.compresses = compresses
+            self.level = level
+            self.sendsVideo = sendsVideo
+        }
+    }
+
+    /// What a frame became.
+    package struct Message: Hashable, Sendable {
+        /// For the viewer's decoder.
+        package var bytes: [UInt8]
+        /// The parts of the screen to be sent as video.
+        package var video: [PixelRectangle] = []
+        /// The pixels sent one by one, not copied.
+        package var coded = 0
+        /// The pixels that were moved.
+        package var copied = 0
+    }
+
+    private let options: Options
+    var shown = PixelBuffer(size: PixelSize(width: 0, height: 0))
+    private var difference = TileDifference(size: PixelSize(width: 0, height: 0))
+    private var pending = PixelRegion()
+    private var isStarting = true
+    private var compressor: StreamCompressor?
+    private var palette = Palette()
+    private var classifier = RegionClassifier(tiles: 0)
+    private var plan = RefinementPlan(tiles: 0)
+    private var indices: [UInt8] = []
+    private var body = ByteWriter()
+
+    /// Begins a stream; its first message has the whole screen.
+    package init(options: Options = Options()) { self.options = options }
+
+    /// Notes that pixels of a region may have changed; those outside the screen do not matter.
+    package mutating func damaged(_ region: PixelRegion) { pending.formUnion(region) }
+
+    /// Makes the next message begin anew, for a viewer that lost or refused one.
+    package mutating func startAnew() { isStarting = true }
+
+    /// The time to encode again although nothing was damaged; `nil` when the viewer's picture is exact.
+    package var nextRefinement: ContinuousClock.Instant? { plan.nextDeadline }
+
+    /// True when the viewer has, or was sent, exactly the frame last encoded.
+    package var isExact: Bool { plan.isEmpty && pending.isEmpty && !isStarting }
+
+    /// Makes a message of what changed; `nil` when nothing did.
+    package mutating func encode(_ frame: borrowing PixelView, at now: ContinuousClock.Instant) -> Message? {
+        precondition(frame.size.area > 0, "a screen has pixels")
+        precondition(
+            max(frame.size.width, frame.size.height) <= TileFormat.sideLimit,
+            "a screen has at most 65,535 pixels a side")
+        if frame.size != shown.size { isStarting = true }
+        var message = Message(bytes: [])
+        body = ByteWriter(capacity: 4096)
+        let begins = isStarting
+        if begins { start(frame.size) }
+        let rows = frame.rows
+        pending.clip(to: frame.size.bounds)
+        difference.compare(rows, with: shown.rows, in: pending)
+        pending = PixelRegion()
+        if !begins { move(rows, into: &message) }
+        settle(at: now, into: &message)
+        for rectangle in difference.rectangles(limit: TileFormat.rectangleLimit) {
+            for part in rectangle.parts(limit: TileFormat.rectangleLimit) { write(part, of: rows, into: &message) }
+        }
+        difference = TileDifference(size: frame.size)
+        guard begins || !body.bytes.isEmpty || !message.video.isEmpty else { return nil }
+        if begins || !body.bytes.isEmpty { message.bytes = finished(begins: begins) }
+        return message
+    }
+
+    private mutating func start(_ size: PixelSize) {
+        isStarting = false
+        shown = PixelBuffer(size: size)
+        difference = TileDifference(size: size)
+        classifier = RegionClassifier(tiles: difference.changes.count)
+        plan = RefinementPlan(tiles: difference.changes.count)
+        palette = Palette()
+        compressor = options.compresses ? StreamCompressor(level: options.level) : nil
+        pending = PixelRegion(size.bounds)
+    }
+
+    /// Moves what scrolled, in the viewer's picture as in ours.
+    private mutating func move(_ rows: PixelRows, into message: inout Message) {
+        for group in difference.groups() where group.around.area >= 4096 {
+            for copy in ScrollDetector.copies(rows, shown: shown.rows, in: group.around) {
+                // What only the video codec has sent cannot be moved exactly.
+                if !plan.isEmpty, hasInexact(copy.source) { continue }
+                // Groups' rectangles may overlap; a decoder counts what a message does.
+                guard message.copied + copy.source.area <= rows.size.area * (TileDecoder.passes - 2) else { return }
+                rectangle(copy.target, .copy)
+                body.integer(UInt16(copy.source.x))
+                body.integer(UInt16(copy.source.y))
+                shown.copy(copy.source, to: (copy.x, copy.y))
+                message.copied += copy.source.area
+                difference.compareAgain(rows, with: shown.rows, in: copy.target)
+            }
+        }
+    }
+
+    private func hasInexact(_ rectangle: PixelRectangle) -> Bool {
+        let touched = difference.tiles(in: rectangle)
+        return touched.rows.contains { row in
+            touched.columns.contains { !plan.isExact(row * difference.columns + $0) }
+        }
+    }
+
+    /// Decides tile by tile what is sent now, what is left to video and what is due to be made exact.
+    private mutating func settle(at now: ContinuousClock.Instant, into message: inout Message) {
+        guard options.sendsVideo else { return }
+        for tile in difference.changes.indices where !difference.changes[tile].isEmpty {
+            if classifier.changed(tile, at: now) == .motion {
+                plan.sentInexactly(tile, at: now)
+                message.video.append(difference.bounds(tile))
+                difference.set(tile, to: .empty)
+            } else if !plan.isExact(tile) {
+                // The viewer's pixels are the video's: all of them have to be said.
+                plan.sentExactly(tile)
+                difference.set(tile, to: difference.bounds(tile))
+            }
+        }
+        for tile in plan.due(at: now) {
+            difference.set(tile, to: difference.bounds(tile))
+            classifier.rested(tile, at: now)
+        }
+        message.video = PixelRectangle.joinedInRows(message.video)
+    }
+
+    private mutating func write(_ rectangle: PixelRectangle, of rows: PixelRows, into message: inout Message) {
+        message.coded += rectangle.area
+        let colour = unsafe rows.row(rectangle.y, rectangle.x).pointee | PixelBuffer.opaque
+        let isSolid = rectangle.rows.allSatisfy {
+            unsafe PixelKernels.isSolid(rows.row($0, rectangle.x), count: rectangle.width, colour: colour)
+        }
+        if isSolid {
+            self.rectangle(rectangle, .solid)
+            write(colour: colour)
+        } else if let indexed = palette.index(rectangle, of: rows, into: &indices) {
+            writeIndexed(rectangle, indexed)
+            note(rectangle, isComplex: false)
+        } else {
+            self.rectangle(rectangle, .pixels)
+            var bytes: [UInt8] = []
+            PixelPrediction.append(rectangle, of: rows, to: &bytes)
+            body.bytes(bytes)
+            note(rectangle, isComplex: true)
+        }
+        shown.rows.update(rectangle, from: rows)
+    }
+
+    private mutating func note(_ rectangle: PixelRectangle, isComplex: Bool) {
+        guard options.sendsVideo else { return }
+        let touched = difference.tiles(in: rectangle)
+        for row in touched.rows {
+            for column in touched.columns {
+                classifier.note(row * difference.columns + column, isComplex: isComplex)
+            }
+        }
+    }
+
+    private mutating func writeIndexed(_ rectangle: PixelRectangle, _ indexed: Palette.Indexed) {
+        // Runs are shorter for what is nearly empty; a stream that remembers letters wants them as columns.
+        let isSparse = indexed.runs * (compressor == nil ? 2 : 24) < rectangle.area
+        self.rectangle(rectangle, isSparse ? .runs : .indices)
+        body.integer(UInt16(indexed.added.count))
+        for entry in indexed.added {
+            body.integer(entry.index)
+            write(colour: entry.colour)
+        }
+        if isSparse {
+            writeRuns(rectangle.area)
+        } else {
+            body.bytes(columns(of: rectangle.size))
+        }
+    }
+
+    private mutating func writeRuns(_ area: Int) {
+        var start = 0
+        while start < area {
+            let index = indices[start]
+            var end = start + 1
+            while end < area, indices[end] == index { end += 1 }
+            body.integer(index)
+            body.varint(UInt64(end - start))
+            start = end
+        }
+    }
+
+    /// The indices column by column.
+    private func columns(of size: PixelSize) -> [UInt8] {
+        unsafe indices.withUnsafeBufferPointer { source in
+            unsafe [UInt8](unsafeUninitializedCapacity: size.area) { target, count in
+                for y in 0..<size.height {
+                    var (from, to) = (y * size.width, y)
+                    for _ in 0..<size.width {
+                        unsafe target[to] = source[from]
+                        from += 1
+                        to += size.height
+                    }
+                }
+                count = size.area
+            }
+        }
+    }
+
+    private mutating func rectangle(_ rectangle: PixelRectangle, _ command: TileFormat.Command) {
+        body.integer(command.rawValue)
+        for value in [rectangle.x, rectangle.y, rectangle.width, rectangle.height] { body.integer(UInt16(value)) }
+    }
+
+    private mutating func write(colour: UInt32) {
+        for shift in [0, 8, 16] { body.integer(UInt8(truncatingIfNeeded: colour >> UInt32(shift))) }
+    }
+
+    private mutating func finished(begins: Bool) -> [UInt8] {
+        body.integer(TileFormat.Command.end.rawValue)
+        var head = ByteWriter()
+        var flags: TileFormat.Flags = begins ? .start : []
+        if compressor != nil { flags.insert(.compressed) }
+        head.integer(flags.rawValue)
+        if begins {
+            head.varint(UInt64(shown.size.width))
+            head.varint(UInt64(shown.size.height))
+        }
+        var bytes = head.bytes
+        if compressor == nil { return bytes + body.bytes }
+        let isGood = compressor?.append(body.bytes, to: &bytes) ?? false
+        // Only want of memory does that, and then nothing else works either.
+        precondition(isGood, "zstd compresses what it is given")
+        return bytes
+    }
+}
+
+extension PixelRectangle {
+    /// Its width and height.
+    var size: PixelSize { PixelSize(width: width, height: height) }
+
+    /// Pieces of at most `limit` pixels, cut from the left to the right.
+    func parts(limit: Int) -> [PixelRectangle] {
+        guard area > limit else { return [self] }
+        let step = max(1, limit / height)
+        return stride(from: x, to: maxX, by: step).map {
+            PixelRectangle(columns: $0..<min(maxX, $0 + step), rows: rows)
+        }
+    }
+
+    /// Joins rectangles that continue the one before them to the right.
+    static func joinedInRows(_ rectangles: [PixelRectangle]) -> [PixelRectangle] {
+        var result: [PixelRectangle] = []
+        for rectangle in rectangles {
+            if let last = result.last, last.y == rectangle.y, last.height == rectangle.height, last.maxX == rectangle.x
+            {
+                result[result.count - 1] = last.union(rectangle)
+            } else {
+                result.append(rectangle)
+            }
+        }
+        return result
+    }
+}

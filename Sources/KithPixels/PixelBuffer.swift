@@ -1,0 +1,144 @@
+/// The pixels of a screen or a picture, in memory of its own.
+///
+/// A pixel is 32 bits, 0xAARRGGBB as a number: the bytes B, G, R, A (X11's and Apple's order). In a screen the fourth
+/// byte means nothing: it is ignored when pixels are compared and 255 in what a decoder makes. Rows are `stride` bytes
+/// apart, which may be more than the width needs.
+@safe package struct PixelBuffer: ~Copyable, @unchecked Sendable {  // the memory has this one owner
+    /// Width and height.
+    package let size: PixelSize
+    /// The bytes from one row to the next.
+    package let stride: Int
+    let rows: PixelRows
+
+    /// The byte that a screen's pixels do not use.
+    package static let opaque: UInt32 = 0xFF00_0000
+
+    /// An opaque black picture; `stride` is in bytes, a multiple of four, the width's when it is not said.
+    package init(size: PixelSize, stride: Int? = nil) {
+        let stride = stride ?? size.width * 4
+        precondition(
+            stride % 4 == 0 && stride >= size.width * 4, "a row of \(size.width) pixels has its place in a stride")
+        self.size = size
+        self.stride = stride
+        let count = max(1, stride / 4 * size.height)
+        let base = UnsafeMutablePointer<UInt32>.allocate(capacity: count)
+        unsafe base.initialize(repeating: Self.opaque, count: count)
+        unsafe rows = PixelRows(base: base, stride: stride / 4, size: size)
+    }
+
+    deinit { unsafe rows.base.deallocate() }
+
+    /// One pixel.
+    package subscript(x x: Int, y y: Int) -> UInt32 {
+        get {
+            precondition(size.bounds.contains(x: x, y: y), "a pixel of the picture")
+            return unsafe rows.row(y, x).pointee
+        }
+        set {
+            precondition(size.bounds.contains(x: x, y: y), "a pixel of the picture")
+            unsafe rows.row(y, x).pointee = newValue
+        }
+    }
+
+    /// The picture to be read, for as long as the buffer is borrowed.
+    package var view: PixelView {
+        @_lifetime(borrow self) get { unsafe _overrideLifetime(PixelView(rows: rows), borrowing: self) }
+    }
+
+    /// Fills a rectangle with one colour; what lies outside the picture is left out.
+    package mutating func fill(_ rectangle: PixelRectangle, with colour: UInt32) {
+        let inside = rectangle.intersection(size.bounds)
+        for y in inside.rows { unsafe rows.row(y, inside.x).update(repeating: colour, count: inside.width) }
+    }
+
+    /// Moves a rectangle's pixels to `target`, as if by way of a copy: the two may overlap.
+    ///
+    /// Both lie in the picture.
+    package mutating func copy(_ source: PixelRectangle, to target: (x: Int, y: Int)) {
+        rows.copy(source, to: target)
+    }
+
+    /// Takes over the pixels of a rectangle, opaque, from a view that has it too.
+    package mutating func update(_ rectangle: PixelRectangle, from other: borrowing PixelView) {
+        rows.update(rectangle, from: other.rows)
+    }
+
+    /// True when a rectangle has the same colours in both; the fourth byte is not compared.
+    package func hasSameColours(as other: borrowing PixelView, in rectangle: PixelRectangle? = nil) -> Bool {
+        guard rectangle != nil || size == other.size else { return false }
+        let rectangle = rectangle ?? size.bounds
+        precondition(size.bounds.contains(rectangle) && other.size.bounds.contains(rectangle), "pixels of both")
+        return rectangle.rows.allSatisfy { y in
+            unsafe PixelKernels.isEqual(
+                rows.row(y, rectangle.x), other.rows.row(y, rectangle.x), count: rectangle.width)
+        }
+    }
+
+    /// Gives the bytes of the picture, padding included, to `body`.
+    package func withBytes<Result>(_ body: (RawSpan) -> Result) -> Result {
+        let count = stride * size.height
+        return body(unsafe UnsafeRawBufferPointer(start: rows.base, count: count).bytes)
+    }
+}
+
+/// Pixels of somebody else, to be read: a captured screen in shared memory, or a ``PixelBuffer``.
+@safe package struct PixelView: ~Escapable {
+    /// Width and height.
+    package var size: PixelSize { rows.size }
+    let rows: PixelRows
+
+    /// The picture in `bytes`, whose rows are `stride` bytes apart; `nil` when the bytes do not hold all of it or do not
+    /// lie on a multiple of four.
+    @_lifetime(copy bytes)
+    package init?(_ bytes: RawSpan, size: PixelSize, stride: Int) {
+        let (row, rowOver) = size.width.multipliedReportingOverflow(by: 4)
+        let (all, allOver) = stride.multipliedReportingOverflow(by: max(0, size.height - 1))
+        let (end, endOver) = all.addingReportingOverflow(row)
+        guard !rowOver, !allOver, !endOver, stride >= row, stride % 4 == 0, size.area == 0 || end <= bytes.byteCount,
+            let start = unsafe bytes.withUnsafeBytes({ $0.baseAddress }), UInt(bitPattern: start) % 4 == 0
+        else { return nil }
+        // Nothing is written through a view.
+        let base = unsafe UnsafeMutableRawPointer(mutating: start).assumingMemoryBound(to: UInt32.self)
+        unsafe rows = PixelRows(base: base, stride: stride / 4, size: size)
+    }
+
+    @_lifetime(immortal)
+    init(rows: PixelRows) { self.rows = rows }
+
+    /// One pixel.
+    package subscript(x x: Int, y y: Int) -> UInt32 {
+        precondition(size.bounds.contains(x: x, y: y), "a pixel of the picture")
+        return unsafe rows.row(y, x).pointee
+    }
+}
+
+/// Rows of pixels in memory that whoever made this keeps alive; kernels work on them.
+@safe struct PixelRows {
+    let base: UnsafeMutablePointer<UInt32>
+    /// Pixels, not bytes, from one row to the next.
+    let stride: Int
+    let size: PixelSize
+
+    @inline(__always) func row(_ y: Int, _ x: Int = 0) -> UnsafeMutablePointer<UInt32> {
+        unsafe base + (y * stride + x)
+    }
+
+    func copy(_ source: PixelRectangle, to target: (x: Int, y: Int)) {
+        let destination = source.moved(x: target.x - source.x, y: target.y - source.y)
+        precondition(size.bounds.contains(source) && size.bounds.contains(destination), "pixels of the picture")
+        for index in 0..<source.height {
+            // Downwards the last row goes first, so that no row is overwritten before it was read.
+            let line = target.y > source.y ? source.height - 1 - index : index
+            unsafe row(target.y + line, target.x).update(from: row(source.y + line, source.x), count: source.width)
+        }
+    }
+
+    func update(_ rectangle: PixelRectangle, from other: PixelRows) {
+        precondition(
+            size.bounds.contains(rectangle) && other.size.bounds.contains(rectangle), "pixels of both pictures")
+        for y in rectangle.rows {
+            let (target, source) = unsafe (row(y, rectangle.x), other.row(y, rectangle.x))
+            for x in 0..<rectangle.width { unsafe target[x] = source[x] | PixelBuffer.opaque }
+        }
+    }
+}

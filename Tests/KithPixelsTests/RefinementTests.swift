@@ -1,0 +1,85 @@
+@testable import KithPixels
+import KithTesting
+import Testing
+
+@Suite struct RefinementTests {
+    private let start = ContinuousClock.now
+
+    @Test func `a second after the last change the viewer has the host's picture, bit for bit, video or not`() throws {
+        var random = SeededRandom.fromEnvironment()
+        var videos = 0
+        for _ in 0..<6 {
+            let size = PixelSize(width: 300, height: 260)
+            var scene = Scene(size: size, random: random.fork())
+            var pair = TilePair(options: .init(sendsVideo: true))
+            var junk = Scene(size: size, random: random.fork())
+            junk.noise(size.bounds)
+            let film = PixelRectangle(
+                x: Int.random(in: 0..<100, using: &random), y: Int.random(in: 0..<100, using: &random),
+                width: Int.random(in: 70...200, using: &random), height: Int.random(in: 70...160, using: &random))
+            var now = start
+            for frame in 0..<Int.random(in: 20...40, using: &random) {
+                scene.noise(film)
+                if random.chance(0.2) { scene.edit() }
+                now = start + .milliseconds(33 * frame)
+                let message = try pair.send(&scene, at: now)
+                // A video codec's picture resembles the host's; for this test it does not even do that.
+                pair.decoder.draw(message?.video ?? [], from: junk.picture.view)
+                videos += message?.video.count ?? 0
+            }
+            let last = now
+            while let next = pair.encoder.nextRefinement {
+                #expect(next - last <= .milliseconds(700), "\(random)")
+                now = max(now, next)
+                let message = try pair.send(&scene, at: now)
+                pair.decoder.draw(message?.video ?? [], from: junk.picture.view)
+                if now - last > .seconds(2) { break }
+            }
+            let (isExact, isEncoderSure) = (pair.isExact(scene), pair.encoder.isExact)
+            #expect(isExact && isEncoderSure, "\(random)")
+            #expect(now - last <= .seconds(1), "\(random)")
+        }
+        #expect(videos > 0, "the film is seen as one")
+    }
+
+    @Test func `however many tiles wait, each is sent in time, and not all at once`() {
+        var random = SeededRandom.fromEnvironment()
+        for _ in 0..<50 {
+            let count = Int.random(in: 1...600, using: &random)
+            var plan = RefinementPlan(tiles: count)
+            var changed: [ContinuousClock.Instant] = []
+            for tile in 0..<count {
+                changed.append(start + .milliseconds(Int.random(in: 0...300, using: &random)))
+                plan.sentInexactly(tile, at: changed[tile])
+            }
+            var (sent, most) = (Set<Int>(), 0)
+            while let next = plan.nextDeadline {
+                let due = plan.due(at: next)
+                most = max(most, due.count)
+                for tile in due {
+                    #expect(sent.insert(tile).inserted, "\(random)")
+                    #expect(next - changed[tile] >= RefinementPlan.quiet, "\(random)")
+                    #expect(next - changed[tile] <= RefinementPlan.latest, "\(random)")
+                }
+            }
+            #expect(sent.count == count && plan.isEmpty, "\(random)")
+            if count > 100 { #expect(most < count / 2, "\(random)") }
+        }
+    }
+
+    @Test func `text never becomes motion, a film does, and stays so through a stutter`() {
+        var classifier = RegionClassifier(tiles: 2)
+        classifier.note(1, isComplex: true)
+        var now = start
+        for frame in 0..<30 {
+            #expect(classifier.changed(0, at: now) == .text)
+            let kind = classifier.changed(1, at: now)
+            #expect(kind == (frame < RegionClassifier.changesToMotion - 1 ? .still : .motion))
+            now += .milliseconds(33)
+        }
+        now += .milliseconds(300)
+        #expect(classifier.changed(1, at: now) == .motion)
+        now += RegionClassifier.pause
+        #expect(classifier.changed(1, at: now) == .still)
+    }
+}
