@@ -17,6 +17,8 @@ let floors: [[Target]] = [
         .systemLibrary(name: "CTIFF", pkgConfig: "libtiff-4", providers: [.apt(["libtiff-dev"])]),
         .systemLibrary(name: "CHEIF", pkgConfig: "libheif", providers: [.apt(["libheif-dev"])]),
         .systemLibrary(name: "CPoppler", pkgConfig: "poppler-cpp", providers: [.apt(["libpoppler-cpp-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CKithJPEG", pkgConfig: "libturbojpeg", providers: [.apt(["libturbojpeg0-dev"])]),
     ],
     [
         .target(name: "KithIO", dependencies: ["CKithSystem"]),
@@ -54,6 +56,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithPixels",
             dependencies: ["KithWire", .target(name: "CZstd", condition: .when(platforms: [.linux], traits: ["Zstd"]))]),
+        .target(name: "KithRFB", dependencies: ["KithWire", "CZlib"]),
         .target(name: "KithContent", dependencies: ["KithWire"]),
         .target(name: "KithCatalog", dependencies: ["KithWire", "KithCommandLine"]),
         .target(name: "KithMLS", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
@@ -76,6 +79,11 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithWire", "KithContent", "CKithSystem",
                 .target(name: "CKithMedia", condition: .when(platforms: [.linux], traits: ["Media"])),
+            ]),
+        .target(
+            name: "KithRFBCodecs",
+            dependencies: [
+                "KithRFB", .target(name: "CKithJPEG", condition: .when(platforms: [.linux], traits: ["Screen"])),
             ]),
         .target(name: "KithMLSVectors", dependencies: ["KithWire", "KithMLS"]),
         .target(name: "KithMLSCrypto", dependencies: ["KithMLS"]),
@@ -291,6 +299,7 @@ let tests: [Target] = [
     test("KithTerminal", "KithTesting"),
     test("KithCatalog", "KithTesting"),
     test("KithPixels", "KithTesting"),
+    test("KithRFB", "KithTesting", "KithRFBCodecs"),
     // The confined programs are Linux's.
     test("KithExtractor", "KithTesting", "KithContent", "KithIO", "CKithSystem", "KithExtract"),
     .testTarget(
@@ -363,6 +372,8 @@ let linkTools: [Target] = [
         name: "kith-pixel-bench",
         dependencies: ["KithPixels", .target(name: "CZstd", condition: .when(platforms: [.linux], traits: ["Zstd"]))],
         path: "Tools/PixelBench"),
+    .executableTarget(
+        name: "kith-rfb-bench", dependencies: ["KithRFB", "KithRFBCodecs", "CZlib"], path: "Tools/RFBBench"),
     .executableTarget(name: "kith-link", path: "Tools/Link"),
     .executableTarget(name: "kith-confined", dependencies: ["CKithSystem"], path: "Tools/Confined"),
     .executableTarget(
@@ -480,7 +491,9 @@ let package = Package(
             name: "Media",
             description:
                 "On Linux, kith-extract reads images and PDF, with those of the system's libraries that are installed."),
-        .default(enabledTraits: ["Zstd", "Media"]),
+        .trait(
+            name: "Screen", description: "On Linux, a device shows the screen of its X server, with the system's XCB."),
+        .default(enabledTraits: ["Zstd", "Media", "Screen"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
