@@ -19,6 +19,14 @@ let floors: [[Target]] = [
         .systemLibrary(name: "CPoppler", pkgConfig: "poppler-cpp", providers: [.apt(["libpoppler-cpp-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CKithJPEG", pkgConfig: "libturbojpeg", providers: [.apt(["libturbojpeg0-dev"])]),
+        .systemLibrary(
+            name: "CXCB", pkgConfig: "xcb-damage",
+            providers: [
+                .apt([
+                    "libxcb1-dev", "libxcb-damage0-dev", "libxcb-randr0-dev", "libxcb-shm0-dev", "libxcb-xfixes0-dev",
+                    "libxcb-xinput-dev", "libxcb-xkb-dev", "libxcb-xtest0-dev", "libxkbcommon-dev",
+                ])
+            ]),
     ],
     [
         .target(name: "KithIO", dependencies: ["CKithSystem"]),
@@ -190,6 +198,15 @@ let floors: [[Target]] = [
         .target(
             name: "KithBrowser",
             dependencies: ["KithWire", "KithCommandLine", "KithAPI", "KithTerminal", "KithContent"]),
+        .target(
+            name: "KithScreen",
+            dependencies: [
+                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithRFB", "KithAPI", "KithRFBCodecs", "KithNode",
+                "CKithSystem", "CZlib",
+                // Elsewhere a screen is not an X server's.
+                .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"])),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
         // Of its own, so that who embeds a device without it builds neither metrics nor tracing.
         .target(
             name: "KithTelemetry",
@@ -215,7 +232,7 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithReach", "KithAPI", "KithNet", "KithStore",
                 "KithSocket", "KithJobs", "KithNode", "KithCompatibility", "KithShell", "KithFiles", "KithForward",
-                "KithLibrary",
+                "KithLibrary", "KithScreen",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
@@ -246,7 +263,7 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
                 "KithFiles",
-                "KithForward", "KithBrowser", "KithCatalog", "KithIndex", "KithCommandLine",
+                "KithForward", "KithBrowser", "KithScreen", "KithPixels", "KithCatalog", "KithIndex", "KithCommandLine",
                 "KithTerminal", "KithMLS",
                 "KithMLSVectors",
                 "KithTrust",
@@ -334,6 +351,9 @@ let tests: [Target] = [
     test(
         "KithLibrary", "KithIndex", "KithJobs", "KithTesting", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
+    test(
+        "KithScreen", "KithTesting", "KithPixels", "KithIO", "KithIdentity", "KithAPI", "KithNode", logging,
+        .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"]))),
     test(
         "KithTelemetry", "Kith", "KithTesting",
         .product(name: "InMemoryTracing", package: "swift-distributed-tracing"),

@@ -64,6 +64,9 @@ public final class Device: Sendable {
         /// Dangerous: whoever has it can read everything that was sent, and speak in this device's name as long as a
         /// connection lasts.
         public var keyLogFile: String?
+        /// The screen it shows: `auto` is the X server that `DISPLAY` names, or the only one of the machine; `x11::0` that
+        /// one; `none`.
+        public var screen = "auto"
         /// The services it offers: ours, chosen, and an application's own.
         public var services = Services()
         /// The limits of its node.
@@ -159,6 +162,8 @@ public final class Device: Sendable {
         public var inbox = true
         /// True to keep a library of files and search it: the methods of `Locations`, `Search` and `Tags`.
         public var library = true
+        /// True to show the screen to devices with a `screen` grant: the methods of `Screen`.
+        public var screen = true
         /// The application's own.
         public var own: [any Service]
 
@@ -169,7 +174,7 @@ public final class Device: Sendable {
         public static func only(_ own: [any Service]) -> Services {
             var services = Services(own: own)
             (services.shell, services.files, services.forward) = (false, false, false)
-            (services.inbox, services.library) = (false, false)
+            (services.inbox, services.library, services.screen) = (false, false, false)
             return services
         }
     }

@@ -9,6 +9,7 @@ import KithLibrary
 import KithNet
 import KithNode
 import KithReach
+import KithScreen
 import KithShell
 import KithSocket
 import KithStore
@@ -121,6 +122,13 @@ struct DeviceParts: Sendable {
         }
         if options.services.inbox {
             try node.add(InboxService(Self.inboxStorage(of: store, node: node, now: now), logger: options.logger))
+        }
+        if options.services.screen {
+            let origin = try ScreenOrigin(parsing: options.screen)
+            try node.add(
+                ScreenService(storage: Self.screenStorage(of: store, now: now), logger: options.logger) {
+                    try await origin.open()
+                })
         }
         let jobs: JobBoard
         if options.services.library {
@@ -655,6 +663,16 @@ struct DeviceParts: Sendable {
             resolve: { [unowned node] reference in
                 let known = try node.resolve(reference)
                 return (known.id.description, known.name)
+            })
+    }
+
+    /// Connects the screen's rules to the store; own devices are those under this one's root.
+    private static func screenStorage(of store: Store, now: @escaping @Sendable () -> Int64) -> ScreenService.Storage {
+        ScreenService.Storage(
+            load: { try store.setting("screen rules") }, save: { try store.setSetting("screen rules", $0) },
+            isOwn: { id in
+                // One that cannot be read is treated as anybody's.
+                ((try? store.device(id)) ?? nil)?.certifiedUntil.map { $0 > now() } ?? false
             })
     }
 

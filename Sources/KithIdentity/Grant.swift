@@ -3,9 +3,10 @@ public import KithWire
 /// One thing a paired device may do on this one.
 ///
 /// As text: `shell`, `shell:command=LINE`, `shell:view`, `shell:agent`, `files:read=/srv`, `files:write=/home/ana`
-/// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `forward`,
-/// `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``), `library`, `library:read` (which includes
-/// searching), `node:PATTERN` for what services from outside this package ask for.
+/// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `screen:clipboard`,
+/// `screen:unattended`, `forward`, `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``),
+/// `library`, `library:read` (which includes searching), `node:PATTERN` for what services from outside this package ask
+/// for.
 @nonexhaustive
 public enum Grant: Hashable, Sendable {
     /// Run commands and shells as this device's user.
@@ -18,7 +19,7 @@ public enum Grant: Hashable, Sendable {
     case shellAgent
     /// Read, or read and write, what lies beneath `root`: an absolute path without `.`, `..` or doubled slashes.
     case files(FileAccess, root: String)
-    /// See the screen, or see and control it.
+    /// See the screen, see and control it, exchange clipboards with it, or be let in without a person there.
     case screen(ScreenAccess)
     /// Open connections from this device to anywhere it can reach, its own loopback and Unix sockets too, and listen
     /// on its loopback.
@@ -55,6 +56,10 @@ public enum Grant: Hashable, Sendable {
         case view
         /// See it, type and point.
         case control
+        /// Exchange clipboards with it, while it is seen.
+        case clipboard
+        /// Do what other grants allow without anybody there being asked.
+        case unattended
     }
 
     /// A kind of grant, whatever it is limited to.
@@ -85,7 +90,7 @@ public enum Grant: Hashable, Sendable {
         case (.shellCommand(let held), .shellCommand(let wanted)): held == wanted
         case (.files(let held, let root), .files(let wanted, let path)):
             (held == .write || wanted == .read) && Self.contains(root, path)
-        case (.screen(let held), .screen(let wanted)): held == .control || wanted == .view
+        case (.screen(let held), .screen(let wanted)): held == wanted || (held == .control && wanted == .view)
         case (.node(let held), .node(let wanted)): Self.matches(held, wanted)
         case (.forward, .forwardTo): true
         case (.forward, .forwardListen(.hosts(let hosts, _))): ForwardPattern.Hosts.localhost.covers(hosts)
@@ -227,8 +232,8 @@ extension Grant: LosslessStringConvertible {
             .invalid,
             """
             “\(text.prefix(128))” is not a grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
-            files:read=/PATH, files:write=/PATH, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, \
-            library:read, node:NAME.
+            files:read=/PATH, files:write=/PATH, screen:view, screen:control, screen:clipboard, screen:unattended, \
+            forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, library:read, node:NAME.
             """)
     }
 }

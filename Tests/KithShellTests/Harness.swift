@@ -2,6 +2,7 @@ import Foundation
 import KithAPI
 import KithIdentity
 import KithNode
+import KithTesting
 import KithWire
 import Logging
 import Synchronization
@@ -94,83 +95,6 @@ struct NoCarrier: Carrier {
     func open<M: KithAPI.StreamMethod>(
         _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
     ) async throws -> OpenedStream<M> { throw KithError(.unsupported, "no carrier") }
-}
-
-/// Carries calls to a shell service over pipes that can be cut, as a network is.
-final class CuttableCarrier: Carrier {
-    private struct State {
-        var pipes: [KithAPI.Pipe] = []
-        var isDown = false
-        var opened = 0
-    }
-
-    let service: ShellService
-    let caller: Caller
-    let grants: [Grant]
-    private let state = Mutex(State())
-
-    init(_ service: ShellService, caller: Caller = .owner, grants: [Grant] = []) {
-        self.service = service
-        self.caller = caller
-        self.grants = grants
-    }
-
-    /// How many streams have been opened.
-    var opened: Int { state.withLock { $0.opened } }
-
-    /// Breaks every stream there is.
-    func cut(staysDown: Bool = false) {
-        let pipes = state.withLock { state -> [KithAPI.Pipe] in
-            state.isDown = staysDown
-            defer { state.pipes = [] }
-            return state.pipes
-        }
-        for pipe in pipes {
-            pipe.left.abort(.closed)
-            pipe.right.abort(.closed)
-        }
-    }
-
-    func repair() { state.withLock { $0.isDown = false } }
-
-    func call<M: KithAPI.Method>(
-        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> M.Output {
-        guard case .call(let body)? = service.handlers.first(where: { $0.method.name == M.name })?.body else {
-            throw KithError(.unsupported, M.name)
-        }
-        let context = CallContext(caller: caller, grants: grants, client: Client(self))
-        return try #require(try await body(input, context) as? M.Output)
-    }
-
-    func open<M: KithAPI.StreamMethod>(
-        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M> {
-        if state.withLock({ $0.isDown }) { throw KithError(.unreachable, "the network is down") }
-        guard case .stream(let body)? = service.handlers.first(where: { $0.method.name == M.name })?.body else {
-            throw KithError(.unsupported, M.name)
-        }
-        let pipe = KithAPI.Pipe()
-        state.withLock { state in
-            state.pipes.append(pipe)
-            state.opened += 1
-        }
-        let (accepted, acceptance) = AsyncThrowingStream.makeStream(of: M.Output.self)
-        let context = CallContext(caller: caller, grants: grants, client: Client(self))
-        Task {
-            do {
-                try await body(input, context) { output in
-                    if let output = output as? M.Output { acceptance.yield(output) }
-                    return pipe.right
-                }
-                acceptance.finish()
-            } catch {
-                acceptance.finish(throwing: error)
-            }
-        }
-        for try await output in accepted { return OpenedStream(output: output, stream: pipe.left) }
-        throw KithError(.internal, "never accepted")
-    }
 }
 
 /// Everything a session says until it has exited.

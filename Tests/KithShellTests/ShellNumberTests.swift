@@ -1,6 +1,7 @@
 import Foundation
 import KithAPI
 import KithNode
+import KithTesting
 import KithWire
 import Logging
 import Testing

@@ -50,6 +50,11 @@ extension API {
         AnyMethod(Locations.FindMoved.self), AnyMethod(Locations.Relocate.self),
         AnyMethod(Annotations.Change.self), AnyMethod(Annotations.Get.self), AnyMethod(Locations.Problems.self),
         AnyMethod(Search.Facets.self),
+        AnyMethod(Screen.Displays.self), AnyMethod(Screen.View.self), AnyMethod(Screen.Control.self),
+        AnyMethod(Screen.Clipboard.self), AnyMethod(ScreenSessions.List.self), AnyMethod(ScreenSessions.Watch.self),
+        AnyMethod(ScreenSessions.Decide.self), AnyMethod(ScreenSessions.Change.self),
+        AnyMethod(ScreenSessions.End.self), AnyMethod(ScreenSessions.GetRules.self),
+        AnyMethod(ScreenSessions.SetRules.self),
         AnyMethod(Media.Describe.self), AnyMethod(Media.Thumbnail.self), AnyMethod(Media.Extract.self),
     ]
 }

@@ -21,8 +21,8 @@ extension Grant: SchemaDescribing {
             "type": "string",
             "description": """
             What a device may do: shell, shell:command=LINE, shell:view, shell:agent, files:read=/PATH, \
-            files:write=/PATH, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, library:read, \
-            node:PATH.
+            files:write=/PATH, screen:view, screen:control, screen:clipboard, screen:unattended, forward, \
+            forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, library:read, node:PATH.
             """,
             "examples": ["shell", "files:read=/srv/photos", "forward:to=example.org:443"],
         ]
@@ -107,6 +107,26 @@ extension ShellFrame: SchemaCases {
             "jump", "screen", "echoed", "ended",
         ]
     }
+}
+
+extension ScreenUpdate: SchemaCases {
+    /// The members of its JSON form.
+    public static var schemaCases: [String] { ["picture", "cursor", "displays", "permissions", "ended"] }
+}
+
+extension ScreenReply: SchemaCases {
+    /// The members of its JSON form.
+    public static var schemaCases: [String] { ["received", "refresh", "show", "limits"] }
+}
+
+extension ScreenInput: SchemaCases {
+    /// The members of its JSON form.
+    public static var schemaCases: [String] { ["move", "button", "scroll", "key", "text", "release"] }
+}
+
+extension ScreenClipboard: SchemaCases {
+    /// The members of its JSON form.
+    public static var schemaCases: [String] { ["offer", "request", "content", "refused"] }
 }
 
 extension PairingMethods.JoinEvent: SchemaCases {

@@ -265,6 +265,13 @@ struct UpCommand: AsyncParsableCommand {
         var description: String { "\(device)=\(address)" }
     }
 
+    @Option(
+        name: .customLong("screen-source"),
+        help: ArgumentHelp(
+            "The screen that devices with a screen grant see: auto, none, or an X server such as x11::0. Default: auto, the one of $DISPLAY.",
+            valueName: "source"))
+    var screen = "auto"
+
     @Flag(help: "Run in the background and return when the device is up.")
     var detach = false
 
@@ -280,6 +287,7 @@ struct UpCommand: AsyncParsableCommand {
         options.name = name
         options.port = port
         options.apiPort = apiPort
+        options.screen = screen
         globals.trace(&options)
         if !withoutDiscovery {
             var discovery = LocalDiscovery.Options()

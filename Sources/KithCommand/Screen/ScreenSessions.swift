@@ -1,0 +1,210 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithWire
+
+/// `kith screen sessions`.
+struct ScreenSessionsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sessions", abstract: "List who sees this screen, or asks to.",
+        discussion: helpText(
+            """
+              kith screen sessions
+              kith screen sessions --watch            as it changes, until interrupted
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Flag(help: "Show it whenever it changes.") var watch = false
+
+    func run() async throws {
+        let (globals, watch) = (globals, watch)
+        let ending = try await Signals.untilInterrupted {
+            let client = try await runningClient(globals)
+            guard watch else {
+                try Self.show(try await client.call(ScreenSessions.List.self, Nothing()).sessions, globals)
+                return
+            }
+            let stream = try await client.open(ScreenSessions.Watch.self, Nothing()).stream
+            for try await update in stream.messages { try Self.show(update.sessions, globals) }
+        }
+        if let signal = ending.signal { throw ExitCode(128 + signal) }
+    }
+
+    private static func show(_ sessions: [ScreenSessions.Session], _ globals: GlobalOptions) throws {
+        if globals.json { return printLine(try jsonText(sessions)) }
+        guard !sessions.isEmpty else { return note("Nobody sees this screen.") }
+        printLine(
+            table(
+                ["SESSION", "DEVICE", "STATE", "MAY", "SINCE", "SENT"],
+                sessions.map { session in
+                    [
+                        String(session.id.prefix(6)), printable(session.name),
+                        session.state == .waiting ? styled("asks", .yellow) : "sees it",
+                        Self.words(session.permissions), relative(session.since), Wording.size(session.bytes),
+                    ]
+                }))
+        if let waiting = sessions.first(where: { $0.state == .waiting }) {
+            note(
+                "Let it in with kith screen allow \(waiting.id.prefix(6)), or kith screen refuse \(waiting.id.prefix(6))."
+            )
+        }
+    }
+
+    /// What a session may do, in words.
+    static func words(_ permissions: Screen.Permissions) -> String {
+        (["see"] + (permissions.control ? ["control"] : []) + (permissions.clipboard ? ["clipboard"] : []))
+            .joined(separator: ", ")
+    }
+}
+
+/// `kith screen allow`.
+struct ScreenAllowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "allow", abstract: "Let in a device that asks to see this screen.",
+        discussion: helpText(
+            """
+              kith screen allow k7m3
+              kith screen allow k7m3 --view-only
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The session, or the beginning of its name.") var session: String
+    @Flag(help: "It sees the screen, and does not control it.") var viewOnly = false
+
+    func run() async throws {
+        let answer = try await runningClient(globals).call(
+            ScreenSessions.Decide.self,
+            .init(session: session, permissions: .init(control: !viewOnly, clipboard: !viewOnly)))
+        if globals.json { return printLine(try jsonText(answer)) }
+        note("\(printable(answer.name)) may now: \(ScreenSessionsCommand.words(answer.permissions)).")
+    }
+}
+
+/// `kith screen refuse`.
+struct ScreenRefuseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "refuse", abstract: "Refuse a device that asks to see this screen.",
+        discussion: helpText("  kith screen refuse k7m3"))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The session, or the beginning of its name.") var session: String
+
+    func run() async throws {
+        let answer = try await runningClient(globals).call(
+            ScreenSessions.Decide.self, .init(session: session, permissions: nil))
+        if globals.json { return printLine(try jsonText(answer)) }
+        note("\(printable(answer.name)) was refused.")
+    }
+}
+
+/// `kith screen limit`.
+struct ScreenLimitCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "limit", abstract: "Change what a running session may do.",
+        discussion: helpText(
+            """
+              kith screen limit k7m3 --view-only
+              kith screen limit k7m3 --control        again, if it was let in with that
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The session, or the beginning of its name.") var session: String
+    @Flag(help: "See only.") var viewOnly = false
+    @Flag(help: "See, control and exchange clipboards, as far as it was let in with that.") var control = false
+
+    func validate() throws {
+        guard viewOnly != control else { throw ValidationError("Say --view-only or --control.") }
+    }
+
+    func run() async throws {
+        let answer = try await runningClient(globals).call(
+            ScreenSessions.Change.self,
+            .init(session: session, permissions: .init(control: control, clipboard: control)))
+        if globals.json { return printLine(try jsonText(answer)) }
+        note("\(printable(answer.name)) may now: \(ScreenSessionsCommand.words(answer.permissions)).")
+    }
+}
+
+/// `kith screen end`.
+struct ScreenEndCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "end", abstract: "Put out who sees this screen, at once.",
+        discussion: helpText(
+            """
+              kith screen end                         everybody
+              kith screen end k7m3
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Argument(help: "The session, or the beginning of its name; without it, all.") var session: String?
+
+    func run() async throws {
+        let ended = try await runningClient(globals).call(ScreenSessions.End.self, .init(session: session)).ended
+        if globals.json { return printLine(try jsonText(ended)) }
+        note(
+            ended.isEmpty
+                ? "Nobody saw this screen." : "Put out: \(ended.map { printable($0.name) }.joined(separator: ", ")).")
+    }
+}
+
+/// `kith screen rules`.
+struct ScreenRulesCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rules", abstract: "Say when a person is asked before another device sees this screen.",
+        discussion: helpText(
+            """
+              kith screen rules                          what holds
+              kith screen rules --consent unattended     a grant is enough
+              kith screen rules --consent trusted        own devices are let in
+              kith screen rules --consent ask --wait 30
+              kith screen rules --hours mon-fri:09:00-17:30
+              kith screen rules --hours always --sessions 2
+
+            The grant screen:unattended lets a device in without a question whatever is said here, in the hours.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Option(help: "When a person is asked: ask, trusted or unattended.", transform: Self.consent)
+    var consent: ScreenSessions.Rules.Consent?
+    @Option(help: "Seconds that person has to answer, 5 to 600.") var wait: UInt16?
+    @Option(help: "The sessions at the same time, 1 to 16.") var sessions: UInt8?
+    @Option(
+        help: ArgumentHelp(
+            "When sessions may begin: DAYS:FROM-TO, or always. May be said several times.", valueName: "hours"),
+        transform: WeekHours.init)
+    var hours: [WeekHours] = []
+
+    private static func consent(_ word: String) throws -> ScreenSessions.Rules.Consent {
+        guard let consent = ScreenSessions.Rules.Consent(rawValue: word) else {
+            throw ValidationError("--consent takes ask, trusted or unattended.")
+        }
+        return consent
+    }
+
+    func run() async throws {
+        try await withClient(globals) { client in
+            var rules = try await client.call(ScreenSessions.GetRules.self, Nothing())
+            let before = rules
+            if let consent { rules.consent = consent }
+            if let wait { rules.waitSeconds = wait }
+            if let sessions { rules.limit = sessions }
+            if !hours.isEmpty { rules.windows = hours.flatMap(\.windows) }
+            if rules != before { rules = try await client.call(ScreenSessions.SetRules.self, rules) }
+            if globals.json { return printLine(try jsonText(rules)) }
+            let asked =
+                switch rules.consent {
+                case .ask: "a person is asked, but for devices with screen:unattended"
+                case .trusted: "a person is asked, but for own devices and those with screen:unattended"
+                default: "nobody is asked: a grant is enough"
+                }
+            printLine(
+                """
+                consent    \(rules.consent.rawValue): \(asked)
+                wait       \(rules.waitSeconds) s
+                sessions   \(rules.limit) at once
+                hours      \(WeekHours.text(rules.windows))
+                """)
+        }
+    }
+}

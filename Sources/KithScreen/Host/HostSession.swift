@@ -1,0 +1,198 @@
+import KithAPI
+import KithIO
+import KithIdentity
+import KithNode
+import KithPixels
+import KithWire
+import Synchronization
+
+/// One viewer of this device's screen: what it has still to be told, and the loop that tells it.
+///
+/// The picture goes out as one change at a time: while one is on its way, what changes meanwhile becomes one more. So
+/// nothing old is ever sent, and a slow link shows fewer pictures, not late ones.
+final class HostSession: Sendable {
+    /// What has come up since the loop looked last.
+    private struct Pending {
+        var damage = PixelRegion()
+        var displays: [Screen.Display]?
+        var cursor: ScreenChange?
+        var pointer: (x: Int32, y: Int32)?
+        var permissions: Screen.Permissions?
+        var received: [(number: UInt64, first: UInt64, last: UInt64, at: ContinuousClock.Instant)] = []
+        var limits: (rate: UInt16, quality: UInt8)?
+        var show: UInt32?
+        var refresh = false
+        var end: KithError?
+    }
+
+    private struct State {
+        var pending = Pending()
+        var permissions: Screen.Permissions
+        var display: Screen.Display
+        var pictures: UInt64 = 0
+        var bytes: UInt64 = 0
+    }
+
+    let id: String
+    let caller: Caller
+    let since: Int64
+    /// What it may be given: it asked for it, and has the grants.
+    private let most: Screen.Permissions
+    private let state: Mutex<State>
+    private let signals: AsyncStream<Void>
+    private let signal: AsyncStream<Void>.Continuation
+
+    init(
+        id: String, caller: Caller, since: Int64, display: Screen.Display, permissions: Screen.Permissions
+    ) {
+        self.id = id
+        self.caller = caller
+        self.since = since
+        most = permissions
+        state = Mutex(State(permissions: permissions, display: display))
+        (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    /// The device's name, as its owner gave it.
+    var name: String { if case .device(_, let name, _) = caller { name } else { "this device" } }
+
+    var permissions: Screen.Permissions { state.withLock { $0.permissions } }
+    var display: Screen.Display { state.withLock { $0.display } }
+
+    /// The session as this device's person sees it.
+    var description: ScreenSessions.Session {
+        state.withLock { state in
+            ScreenSessions.Session(
+                id: id, device: caller.device, name: name, state: .active, permissions: state.permissions,
+                display: state.display.number, since: since, pictures: state.pictures, bytes: state.bytes)
+        }
+    }
+
+    // MARK: - What comes up
+
+    /// Takes in a change of the screen.
+    func screenChanged(_ change: ScreenChange) {
+        note { state in
+            switch change {
+            case .damage(let areas):
+                let (x, y) = (Int(state.display.bounds.x), Int(state.display.bounds.y))
+                for area in areas {
+                    state.pending.damage.insert(PixelRectangle(area).moved(x: -x, y: -y))
+                }
+            case .displays(let displays): state.pending.displays = displays
+            case .cursor: state.pending.cursor = change
+            case .pointer(let x, let y): state.pending.pointer = (x, y)
+            case .clipboard: break
+            }
+        }
+    }
+
+    /// Takes in what the viewer says.
+    func received(_ reply: ScreenReply, at now: ContinuousClock.Instant) {
+        note { state in
+            switch reply {
+            case .received(let number, let first, let last):
+                state.pending.received.append((number, first, last, now))
+                // A viewer that confirms what it was never sent gains nothing.
+                if state.pending.received.count > 256 { state.pending.received.removeFirst() }
+            case .refresh: state.pending.refresh = true
+            case .show(let number): state.pending.show = number
+            case .limits(let rate, let quality): state.pending.limits = (rate, quality)
+            }
+        }
+    }
+
+    /// Changes what the session may do, within what it was let in with.
+    func permit(_ wanted: Screen.Permissions) {
+        let permissions = Screen.Permissions(
+            control: wanted.control && most.control, clipboard: wanted.clipboard && most.clipboard)
+        note { state in
+            guard state.permissions != permissions else { return }
+            state.permissions = permissions
+            state.pending.permissions = permissions
+        }
+    }
+
+    /// Ends the session, with the reason for the viewer.
+    func end(_ reason: KithError) { note { $0.pending.end = $0.pending.end ?? reason } }
+
+    private func note(_ body: (inout State) -> Void) {
+        state.withLock { body(&$0) }
+        signal.yield()
+    }
+
+    // MARK: - The loop
+
+    /// Sends what comes up, until the session is ended or the viewer goes.
+    func run(
+        _ source: any ScreenSource, rate: UInt16, over stream: MethodStream<ScreenReply, ScreenUpdate>,
+        _ timers: TimerQueue
+    ) async throws {
+        var sender = PictureSender(source, display: display.bounds, rate: rate, at: .now)
+        var signals = signals.makeAsyncIterator()
+        while true {
+            let pending = state.withLock { state in
+                defer { state.pending = Pending() }
+                return state.pending
+            }
+            for note in pending.received {
+                sender.acknowledged(note.number, first: note.first, last: note.last, at: note.at)
+            }
+            if let limits = pending.limits { sender.limit(rate: limits.rate) }
+            var displays = pending.displays
+            if displays == nil, pending.show != nil { displays = try await source.displays }
+            if let displays {
+                let shown = try choose(pending.show ?? display.number, among: displays)
+                if shown.bounds != sender.bounds || pending.displays == nil { sender.show(shown.bounds) }
+                try await stream.send(.displays(displays, shown: shown.number))
+            }
+            if let permissions = pending.permissions { try await stream.send(.permissions(permissions)) }
+            if let end = pending.end {
+                try await stream.send(.ended(end.code, message: end.message))
+                return try await stream.finish()
+            }
+            try await sendPointer(pending, by: &sender, to: stream)
+            if pending.refresh { sender.startAnew() }
+            sender.damaged(pending.damage)
+            let next = try await sender.send(to: stream) { [self] count in
+                state.withLock { state in
+                    state.pictures += 1
+                    state.bytes += UInt64(count)
+                }
+            }
+            let ticket = next.map { [signal] in timers.schedule(at: $0) { signal.yield() } }
+            let isThere: Void? = await signals.next()
+            if let ticket { timers.cancel(ticket) }
+            guard isThere != nil else { throw KithError(.cancelled, "The session was called off.") }
+        }
+    }
+
+    private func choose(_ number: UInt32, among displays: [Screen.Display]) throws(KithError) -> Screen.Display {
+        // A monitor that was unplugged: all that is left is shown.
+        guard let display = displays.first(where: { $0.number == number }) ?? displays.first else {
+            throw KithError(.notFound, "There is no display any more.")
+        }
+        state.withLock { $0.display = display }
+        return display
+    }
+
+    private func sendPointer(
+        _ pending: Pending, by sender: inout PictureSender, to stream: MethodStream<ScreenReply, ScreenUpdate>
+    ) async throws {
+        if case .cursor(let shape)? = pending.cursor {
+            for message in sender.show(shape) { try await stream.send(.cursor(ByteString(message))) }
+        }
+        if let (x, y) = pending.pointer, let message = sender.moved(x: x, y: y) {
+            try await stream.send(.cursor(ByteString(message)))
+        }
+    }
+}
+
+extension PixelRectangle {
+    /// The same rectangle; one that is too far out is moved to where nothing is.
+    init(_ rectangle: Screen.Rectangle) {
+        self.init(
+            x: Int(rectangle.x), y: Int(rectangle.y), width: Int(min(rectangle.width, 65_535)),
+            height: Int(min(rectangle.height, 65_535)))
+    }
+}

@@ -1,0 +1,135 @@
+import KithAPI
+import KithPixels
+import KithWire
+
+/// Captures a display and sends what changed, when the link and the viewer's rate allow.
+struct PictureSender: ~Copyable {
+    /// The most bytes of a change that travel in one message: small, so that the viewer sees how fast they come.
+    private static let partLimit = 4 << 10
+
+    private let source: any ScreenSource
+    private var buffer: CaptureBuffer
+    private var encoder = TileEncoder()
+    private var cursor = CursorSender()
+    private var control: RateControl
+    private let began: ContinuousClock.Instant
+    private var frameTime: Duration
+    private var last: ContinuousClock.Instant?
+    private var number: UInt64 = 0
+    /// What is to be captured: in the display's pixels.
+    private var damage: PixelRegion
+    private var isStarting = true
+
+    init(_ source: any ScreenSource, display: Screen.Rectangle, rate: UInt16, at now: ContinuousClock.Instant) {
+        self.source = source
+        buffer = CaptureBuffer(display)
+        damage = PixelRegion(buffer.size.bounds)
+        frameTime = .seconds(1) / Int(rate)
+        control = RateControl(framesPerSecond: Int(rate), at: now)
+        began = now
+    }
+
+    /// The display that is shown.
+    var bounds: Screen.Rectangle { buffer.bounds }
+
+    /// Shows another display, or the same one in another size.
+    mutating func show(_ bounds: Screen.Rectangle) {
+        buffer = CaptureBuffer(bounds)
+        startAnew()
+    }
+
+    /// Begins the picture anew.
+    mutating func startAnew() {
+        isStarting = true
+        encoder.startAnew()
+        damage = PixelRegion(buffer.size.bounds)
+    }
+
+    mutating func limit(rate: UInt16) { frameTime = .seconds(1) / Int(rate) }
+
+    mutating func damaged(_ region: PixelRegion) { damage.formUnion(region) }
+
+    mutating func acknowledged(_ number: UInt64, first: UInt64, last: UInt64, at now: ContinuousClock.Instant) {
+        // What no session lasts, the control leaves out; here it only has to fit.
+        let (first, last) = (Int64(clamping: min(first, 1 << 52)), Int64(clamping: min(last, 1 << 52)))
+        control.acknowledged(frame: number, first: .microseconds(first), last: .microseconds(last), at: now)
+    }
+
+    /// The messages that show a pointer's shape.
+    mutating func show(_ shape: CursorImage) -> [[UInt8]] {
+        guard let shape = shape.forViewers else { return cursor.hide().map { [$0] } ?? [] }
+        return cursor.show(shape)
+    }
+
+    /// The message that says where the pointer is.
+    mutating func moved(x: Int32, y: Int32) -> [UInt8]? {
+        cursor.moved(x: Int(x) - Int(buffer.bounds.x), y: Int(y) - Int(buffer.bounds.y))
+    }
+
+    /// Sends the change there is, if it is its time.
+    ///
+    /// - Returns: when to come again although nothing happens; `nil`: not at all.
+    mutating func send(
+        to stream: MethodStream<ScreenReply, ScreenUpdate>, counting: (Int) -> Void
+    ) async throws -> ContinuousClock.Instant? {
+        damage.clip(to: buffer.size.bounds)
+        let refinement = encoder.nextRefinement
+        let now = ContinuousClock.now
+        guard !damage.isEmpty || refinement.map({ $0 <= now }) ?? false else { return refinement }
+        if let last, last + frameTime > now { return last + frameTime }
+        switch control.offer(frame: number + 1, capturedAt: now, at: now) {
+        case .wait(let until): return until
+        case .drop: return now + .milliseconds(1)
+        case .send: break
+        }
+        last = now
+        for rectangle in damage.rectangles { try await buffer.capture(rectangle, from: source) }
+        encoder.damaged(damage)
+        damage = PixelRegion()
+        guard let message = encode(at: now) else { return encoder.nextRefinement }
+        isStarting = false
+        number += 1
+        try await send(message.bytes, captured: now, to: stream)
+        control.sent(frame: number, bytes: message.bytes.count, at: .now)
+        counting(message.bytes.count)
+        return encoder.nextRefinement
+    }
+
+    private mutating func encode(at now: ContinuousClock.Instant) -> TileEncoder.Message? {
+        // Out and back: a closure cannot borrow two parts of this value.
+        var encoder = TileEncoder()
+        swap(&encoder, &self.encoder)
+        var message: TileEncoder.Message?
+        buffer.withPicture { picture in message = encoder.encode(picture, at: now) }
+        swap(&encoder, &self.encoder)
+        return message
+    }
+
+    private func send(
+        _ bytes: [UInt8], captured: ContinuousClock.Instant, to stream: MethodStream<ScreenReply, ScreenUpdate>
+    ) async throws {
+        let time = UInt64(max(0, (captured - began) / .microseconds(1)))
+        var start = 0
+        repeat {
+            let end = min(start + Self.partLimit, bytes.count)
+            try await stream.send(
+                .picture(
+                    ScreenUpdate.Picture(
+                        number: number, captured: time, tiles: ByteString(Array(bytes[start..<end])),
+                        isExact: encoder.isExact, continues: end < bytes.count)))
+            start = end
+        } while start < bytes.count
+    }
+}
+
+extension CursorImage {
+    /// The shape as viewers are sent it; `nil` for a hidden one, or one that is too large to be a pointer.
+    var forViewers: CursorShape? {
+        let values = stride(from: 0, to: pixels.count - pixels.count % 4, by: 4).map { start -> UInt32 in
+            let bytes = pixels[start..<start + 4].reversed()
+            return bytes.reduce(0) { $0 << 8 | UInt32($1) }
+        }
+        return CursorShape(
+            size: PixelSize(width: width, height: height), hotspot: (hotX, hotY), pixels: values)
+    }
+}

@@ -1,0 +1,367 @@
+import KithAPI
+import KithIO
+import KithIdentity
+import KithNode
+import KithWire
+import Logging
+import Synchronization
+
+/// The screen of this device while somebody sees it: the source, the sessions, and who controls.
+///
+/// The source is opened for the first session and closed with the last one; one that is gone, as its server is, is opened
+/// anew for the next.
+final class ScreenHost: Sendable {
+    /// Opens the screen; throws `.notFound` when there is none.
+    typealias Opening = @Sendable () async throws -> any ScreenSource
+
+    private struct State {
+        var source: (any ScreenSource)?
+        var pump: Task<Void, Never>?
+        var sessions: [String: HostSession] = [:]
+        var waiting: [String: WaitingSession] = [:]
+        /// Sessions that were let in, and whose viewers may come back.
+        var former: [String: FormerSession] = [:]
+        var clipboards: [UInt64: ClipboardLink] = [:]
+        var nextClipboard: UInt64 = 0
+        var arbiter = ControlArbiter()
+        var watchers: [UInt64: AsyncStream<Void>.Continuation] = [:]
+        var nextWatcher: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+    private let opening: Opening
+    /// One opens or closes the source at a time.
+    private let gate = AsyncMutex()
+    /// Inputs have their effect one after the other.
+    private let inputs = AsyncMutex()
+    let timers = TimerQueue()
+    let executor = DiskExecutor()
+    let logger: Logger
+
+    init(logger: Logger, opening: @escaping Opening) {
+        self.logger = logger
+        self.opening = opening
+    }
+
+    // MARK: - The source
+
+    /// The screen, opened if it is not.
+    func source() async throws -> any ScreenSource {
+        await gate.lock()
+        defer { gate.unlock() }
+        if let source = state.withLock({ $0.source }) { return source }
+        let source = try await opening()
+        let pump = Task(name: "kith screen") { [weak self] in
+            do throws(KithError) {
+                while true {
+                    let changes = try await source.nextChanges()
+                    for change in changes { self?.changed(change) }
+                }
+            } catch {
+                self?.lost(source, error)
+            }
+        }
+        state.withLock { state in
+            state.source = source
+            state.pump = pump
+        }
+        return source
+    }
+
+    /// Closes the screen when nobody sees it.
+    func closeIfUnused() async {
+        await gate.lock()
+        defer { gate.unlock() }
+        let (source, pump) = state.withLock { state -> ((any ScreenSource)?, Task<Void, Never>?) in
+            guard state.sessions.isEmpty, state.waiting.isEmpty else { return (nil, nil) }
+            defer { (state.source, state.pump) = (nil, nil) }
+            return (state.source, state.pump)
+        }
+        pump?.cancel()
+        await source?.close()
+    }
+
+    private func changed(_ change: ScreenChange) {
+        let (sessions, clipboards) = state.withLock { (Array($0.sessions.values), Array($0.clipboards.values)) }
+        for session in sessions { session.screenChanged(change) }
+        if case .clipboard(let selection, let formats) = change {
+            for clipboard in clipboards { clipboard.offer(selection, formats) }
+        }
+    }
+
+    private func lost(_ source: any ScreenSource, _ error: KithError) {
+        let sessions = state.withLock { state -> [HostSession] in
+            guard let current = state.source, current === source else { return [] }
+            (state.source, state.pump) = (nil, nil)
+            return Array(state.sessions.values)
+        }
+        guard error.code != .cancelled, error.code != .closed else { return }
+        for session in sessions { session.end(error) }
+    }
+
+    // MARK: - Sessions
+
+    /// What is there: those that are shown, and those that wait.
+    var descriptions: [ScreenSessions.Session] {
+        let (shown, waiting) = state.withLock { (Array($0.sessions.values), Array($0.waiting.values)) }
+        return (shown.map(\.description) + waiting.map(\.description)).sorted { ($0.since, $0.id) < ($1.since, $1.id) }
+    }
+
+    /// The number of sessions, waiting ones included.
+    var count: Int { state.withLock { $0.sessions.count + $0.waiting.count } }
+
+    func insert(_ session: HostSession) {
+        state.withLock { state in
+            state.sessions[session.id] = session
+            state.former[session.id] = nil
+        }
+        sessionsChanged()
+    }
+
+    /// Takes a session out; `mayResume` says that its viewer did not leave by itself.
+    func remove(_ session: HostSession, mayResume: Bool, at now: ContinuousClock.Instant) async {
+        let release = state.withLock { state -> (any ScreenSource)? in
+            state.sessions[session.id] = nil
+            if mayResume {
+                state.former = state.former.filter { $0.value.until > now }
+                if state.former.count < 64 {
+                    state.former[session.id] = FormerSession(
+                        caller: session.caller, permissions: session.permissions, until: now + FormerSession.life)
+                }
+            }
+            return state.arbiter.left(session.id) ? state.source : nil
+        }
+        if let release { await release.releaseAll() }
+        sessionsChanged()
+        await closeIfUnused()
+    }
+
+    /// The permissions of a session that the same caller had and lost; used once.
+    func resume(_ id: String, of caller: Caller, at now: ContinuousClock.Instant) -> Screen.Permissions? {
+        state.withLock { state in
+            guard let former = state.former[id], former.caller.device == caller.device, former.until > now else {
+                return nil
+            }
+            state.former[id] = nil
+            return former.permissions
+        }
+    }
+
+    /// Forgets what a device had, so that it is asked about anew.
+    func forget(_ device: DeviceID) {
+        state.withLock { state in state.former = state.former.filter { $0.value.caller.device != device } }
+    }
+
+    /// The session of this name that is the caller's.
+    ///
+    /// - Throws: `.notFound`, for those of others too.
+    func session(_ id: String, of caller: Caller) throws(KithError) -> HostSession {
+        let session = state.withLock { $0.sessions[id] }
+        guard let session, session.caller.device == caller.device else {
+            throw KithError(.notFound, "That session of the screen is over.")
+        }
+        return session
+    }
+
+    /// Waits for a person to decide.
+    func decision(about waiting: WaitingSession) async throws -> Screen.Permissions? {
+        state.withLock { $0.waiting[waiting.id] = waiting }
+        sessionsChanged()
+        defer {
+            state.withLock { $0.waiting[waiting.id] = nil }
+            sessionsChanged()
+        }
+        return try await waiting.decision.valueUnlessCancelled()
+    }
+
+    /// Decides about the session whose name begins so.
+    func decide(_ prefix: String, _ permissions: Screen.Permissions?) throws(KithError) -> ScreenSessions.Session {
+        let found = state.withLock { state in state.waiting.values.filter { $0.id.hasPrefix(prefix) } }
+        guard let only = found.first, found.count == 1, !prefix.isEmpty else {
+            throw KithError(
+                found.count > 1 ? .invalid : .notFound,
+                found.count > 1
+                    ? "\(prefix.prefix(16)) is the beginning of more than one name."
+                    : "No device asks to see this screen under that name. kith screen sessions lists them.")
+        }
+        var description = only.description
+        if let permissions {
+            description.permissions = Screen.Permissions(
+                control: permissions.control && only.permissions.control,
+                clipboard: permissions.clipboard && only.permissions.clipboard)
+        }
+        only.decision.fulfil(permissions.map { _ in description.permissions })
+        return description
+    }
+
+    /// The sessions whose names begin so; all of them for `nil`.
+    func matching(_ prefix: String?) throws(KithError) -> [HostSession] {
+        let found = state.withLock { state in
+            state.sessions.values.filter { prefix.map($0.id.hasPrefix) ?? true }
+        }
+        guard let prefix else { return found }
+        guard found.count == 1, !prefix.isEmpty else {
+            throw KithError(
+                found.count > 1 ? .invalid : .notFound,
+                found.count > 1
+                    ? "\(prefix.prefix(16)) is the beginning of more than one name."
+                    : "There is no such session. kith screen sessions lists them.")
+        }
+        return found
+    }
+
+    /// Ends sessions, and refuses those that wait when all are meant.
+    func end(_ prefix: String?, because reason: KithError) throws(KithError) -> [ScreenSessions.Session] {
+        let sessions = try matching(prefix)
+        var ended = sessions.map(\.description)
+        for session in sessions { session.end(reason) }
+        state.withLock { state in
+            for session in sessions { state.former[session.id] = nil }
+            guard prefix == nil else { return }
+            state.former = [:]
+            for waiting in state.waiting.values {
+                ended.append(waiting.description)
+                waiting.decision.fulfil(nil)
+            }
+        }
+        return ended
+    }
+
+    /// All that are shown, of one device.
+    func sessions(of device: DeviceID) -> [HostSession] {
+        state.withLock { state in state.sessions.values.filter { $0.caller.device == device } }
+    }
+
+    // MARK: - Those who watch
+
+    /// Tells whenever the sessions change, at once for the first time.
+    func changes() -> AsyncStream<Void> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let number = state.withLock { state in
+            state.nextWatcher += 1
+            state.watchers[state.nextWatcher] = continuation
+            return state.nextWatcher
+        }
+        continuation.onTermination = { [weak self] _ in self?.forget(watcher: number) }
+        continuation.yield()
+        return stream
+    }
+
+    private func forget(watcher number: UInt64) {
+        state.withLock { _ = $0.watchers.removeValue(forKey: number) }
+    }
+
+    /// Tells those who watch, and whoever is at the screen.
+    func sessionsChanged() {
+        let (watchers, source, notices) = state.withLock { state in
+            let waiting = state.waiting.values.map {
+                ScreenNotice.waiting(session: $0.id, name: $0.description.name, $0.permissions)
+            }
+            // The owner knows what it looks at itself.
+            let active = state.sessions.values.filter { $0.caller != .owner }.map {
+                ScreenNotice.active(session: $0.id, name: $0.name, $0.permissions)
+            }
+            return (Array(state.watchers.values), state.source, waiting + active)
+        }
+        for watcher in watchers { watcher.yield() }
+        guard let source else { return }
+        Task(name: "kith screen notice") { [weak self] in
+            let answered: @Sendable (ScreenNotice.Answer) -> Void = { [weak self] answer in self?.answered(answer) }
+            _ = await source.show(notices, decide: answered)
+        }
+    }
+
+    private func answered(_ answer: ScreenNotice.Answer) {
+        switch answer {
+        case .decided(let session, let isLetIn):
+            let permissions = state.withLock { $0.waiting[session]?.permissions }
+            // Whoever decided first, here or by the command, has decided.
+            _ = try? decide(session, isLetIn ? permissions : nil)
+        case .panic:
+            _ = try? end(nil, because: KithError(.denied, "Somebody at the screen ended it."))
+        }
+    }
+
+    // MARK: - Control
+
+    /// Has an input take effect, unless somebody else is in control.
+    ///
+    /// - Returns: whether the session is in control, and who is.
+    func perform(
+        _ input: ScreenInput, of session: HostSession, at now: ContinuousClock.Instant
+    ) async throws -> (isInControl: Bool, controller: String?) {
+        await inputs.lock()
+        defer { inputs.unlock() }
+        guard session.permissions.control else {
+            throw KithError(.denied, "This session of the screen is for viewing only.")
+        }
+        let (answer, source, controller) = state.withLock { state in
+            let answer = state.arbiter.received(from: session.id, at: now)
+            return (answer, state.source, state.arbiter.controller.flatMap { state.sessions[$0]?.name })
+        }
+        guard let source else { throw KithError(.unreachable, "The screen is gone.") }
+        switch answer {
+        case .leaveOut: return (false, controller)
+        case .takeOver: await source.releaseAll()
+        case .perform: break
+        }
+        switch input {
+        case .release: await source.releaseAll()
+        case .move(let x, let y):
+            let bounds = session.display.bounds
+            try await source.perform(
+                .move(
+                    x: bounds.x + min(max(x, 0), Int32(clamping: bounds.width) - 1),
+                    y: bounds.y + min(max(y, 0), Int32(clamping: bounds.height) - 1)))
+        default: try await source.perform(input)
+        }
+        return (true, nil)
+    }
+
+    /// Takes in that a session does not control any more.
+    func stopControl(of session: HostSession) async {
+        await inputs.lock()
+        defer { inputs.unlock() }
+        let source = state.withLock { $0.arbiter.left(session.id) ? $0.source : nil }
+        await source?.releaseAll()
+    }
+
+    // MARK: - Clipboards
+
+    func insert(_ clipboard: ClipboardLink) -> UInt64 {
+        state.withLock { state in
+            state.nextClipboard += 1
+            state.clipboards[state.nextClipboard] = clipboard
+            return state.nextClipboard
+        }
+    }
+
+    func remove(clipboard number: UInt64) { state.withLock { _ = $0.clipboards.removeValue(forKey: number) } }
+}
+
+/// A device that asks to see the screen.
+struct WaitingSession: Sendable {
+    let id: String
+    let caller: Caller
+    let permissions: Screen.Permissions
+    let since: Int64
+    let display: UInt32
+    let decision = Promise<Screen.Permissions?>()
+
+    var description: ScreenSessions.Session {
+        let name = if case .device(_, let name, _) = caller { name } else { "this device" }
+        return ScreenSessions.Session(
+            id: id, device: caller.device, name: name, state: .waiting, permissions: permissions, display: display,
+            since: since)
+    }
+}
+
+/// A session whose viewer was lost.
+struct FormerSession: Sendable {
+    /// The time within which it may come back.
+    static let life = Duration.seconds(600)
+
+    let caller: Caller
+    let permissions: Screen.Permissions
+    let until: ContinuousClock.Instant
+}

@@ -1,0 +1,315 @@
+import Foundation
+import KithAPI
+import KithIO
+package import KithIdentity
+package import KithNode
+import KithWire
+package import Logging
+import Synchronization
+
+/// Shows this device's screen to the devices that hold a `screen` grant.
+///
+/// Seeing, controlling and exchanging clipboards are grants of their own, checked again whenever they change. Unless the
+/// rules say otherwise a person at the screen is asked before; whoever is let in is shown there as long as it looks, and
+/// can be put out at once.
+package final class ScreenService: Service {
+    /// Where the rules are kept, and what is known of devices.
+    package struct Storage: Sendable {
+        /// Reads the rules as they were written; `nil`: none were.
+        package var load: @Sendable () throws -> String?
+        /// Keeps the rules.
+        package var save: @Sendable (String) throws -> Void
+        /// Whether a device is one of this person's own.
+        package var isOwn: @Sendable (DeviceID) -> Bool
+
+        /// Describes a storage.
+        package init(
+            load: @escaping @Sendable () throws -> String?, save: @escaping @Sendable (String) throws -> Void,
+            isOwn: @escaping @Sendable (DeviceID) -> Bool
+        ) {
+            self.load = load
+            self.save = save
+            self.isOwn = isOwn
+        }
+    }
+
+    private let storage: Storage
+    private let host: ScreenHost
+    private let rules: Mutex<ScreenSessions.Rules?>
+
+    /// Makes the service; `opening` opens the screen, and throws `.notFound` when there is none.
+    package init(
+        storage: Storage, logger: Logger, opening: @escaping @Sendable () async throws -> any ScreenSource
+    ) {
+        self.storage = storage
+        host = ScreenHost(logger: logger, opening: opening)
+        rules = Mutex(nil)
+    }
+
+    /// The methods of `Screen` and `ScreenSessions`.
+    package var handlers: [Handler] {
+        [
+            .call(Screen.Displays.self) { _, _ in try await self.displays() }.limited(to: 2),
+            .stream(Screen.View.self) { try await self.view($0, $1, $2) }.limited(to: 4),
+            .stream(Screen.Control.self) { try await self.control($0, $1, $2) }.limited(to: 4),
+            .stream(Screen.Clipboard.self) { try await self.clipboard($0, $1, $2) }.limited(to: 4),
+            .call(ScreenSessions.List.self) { _, _ in ScreenSessions.List.Output(sessions: self.host.descriptions) },
+            .stream(ScreenSessions.Watch.self) { _, _, pending in try await self.watch(pending) },
+            .call(ScreenSessions.Decide.self) { input, _ in try self.host.decide(input.session, input.permissions) },
+            .call(ScreenSessions.Change.self) { input, _ in try await self.change(input) },
+            .call(ScreenSessions.End.self) { input, _ in
+                ScreenSessions.End.Output(
+                    ended: try self.host.end(
+                        input.session, because: KithError(.denied, "The other person ended the session.")))
+            },
+            .call(ScreenSessions.GetRules.self) { _, _ in try self.currentRules() },
+            .call(ScreenSessions.SetRules.self) { input, _ in try self.set(input) },
+        ]
+    }
+
+    /// Takes from a device's sessions what it may not have any more.
+    package func grantsChanged(for device: DeviceID, to grants: [Grant]) {
+        host.forget(device)
+        for session in host.sessions(of: device) {
+            var permissions = session.permissions
+            permissions.control = permissions.control && grants.allows(.screen(.control))
+            permissions.clipboard = permissions.clipboard && grants.allows(.screen(.clipboard))
+            session.permit(permissions)
+        }
+        host.sessionsChanged()
+    }
+
+    /// Ends every session.
+    package func stop() async {
+        // There is none that does not match.
+        _ = try? host.end(nil, because: KithError(.closed, "The device stops."))
+        await host.closeIfUnused()
+    }
+
+    // MARK: - Seeing
+
+    private func displays() async throws -> Screen.Displays.Output {
+        let source = try await host.source()
+        let displays = try await source.displays
+        await host.closeIfUnused()
+        return Screen.Displays.Output(source: source.name, displays: displays)
+    }
+
+    private func view(
+        _ input: Screen.View.Input, _ context: CallContext, _ pending: PendingStream<Screen.View>
+    ) async throws {
+        guard (1...240).contains(input.rate), (1...100).contains(input.quality) else {
+            throw KithError(.invalid, "A screen has a rate of 1 to 240 and a quality of 1 to 100.")
+        }
+        let rules = try currentRules()
+        guard host.count < Int(rules.limit) else {
+            throw KithError(.exhausted, "As many devices see this screen as may: \(rules.limit).")
+        }
+        let source = try await host.source()
+        do {
+            let permissions = try await permissions(for: input, context, rules)
+            let displays = try await source.displays
+            guard let display = displays.first(where: { $0.number == input.display ?? 0 }) ?? displays.first else {
+                throw KithError(.notFound, "There is no display.")
+            }
+            guard input.display == nil || display.number == input.display else {
+                throw KithError(
+                    .notFound, "There is no display \(input.display ?? 0). kith screen list DEVICE lists them.")
+            }
+            let session = HostSession(
+                id: Self.freshName(), caller: context.caller, since: Self.now, display: display,
+                permissions: permissions)
+            let stream = try await pending.accept(
+                Screen.View.Output(
+                    session: session.id, source: source.name, display: display, displays: displays,
+                    permissions: permissions))
+            host.insert(session)
+            try await serve(session, source, input, stream, context)
+        } catch {
+            await host.closeIfUnused()
+            throw error
+        }
+    }
+
+    private func serve(
+        _ session: HostSession, _ source: any ScreenSource, _ input: Screen.View.Input,
+        _ stream: MethodStream<ScreenReply, ScreenUpdate>, _ context: CallContext
+    ) async throws {
+        let host = host
+        do {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    while let reply = try await stream.receive() { session.received(reply, at: .now) }
+                    // The viewer left.
+                    session.end(KithError(.cancelled, "The viewer left."))
+                }
+                group.addTask {
+                    try await withTaskExecutorPreference(host.executor) {
+                        try await session.run(source, rate: input.rate, over: stream, host.timers)
+                    }
+                }
+                defer { group.cancelAll() }
+                try await group.next()
+                try await group.next()
+            }
+        } catch {
+            // What was called off by losing the connection may go on; what somebody ended may not.
+            let mayResume = context.caller != .owner && context.calledOff()?.code != .denied
+            await host.remove(session, mayResume: mayResume, at: .now)
+            throw error
+        }
+        await host.remove(session, mayResume: false, at: .now)
+    }
+
+    /// What a session may do, once a person was asked where the rules want it.
+    private func permissions(
+        for input: Screen.View.Input, _ context: CallContext, _ rules: ScreenSessions.Rules
+    ) async throws -> Screen.Permissions {
+        let isOwner = context.caller == .owner
+        let wanted = Screen.Permissions(
+            control: input.wants.control && (isOwner || context.grants.allows(.screen(.control))),
+            clipboard: input.wants.clipboard && (isOwner || context.grants.allows(.screen(.clipboard))))
+        if let former = input.resumes, let had = host.resume(former, of: context.caller, at: .now) {
+            return Screen.Permissions(
+                control: wanted.control && had.control, clipboard: wanted.clipboard && had.clipboard)
+        }
+        let policy = ConsentPolicy(rules: rules)
+        let isOwn = context.caller.device.map(storage.isOwn) ?? true
+        switch policy.decide(context.caller, holding: context.grants, isOwn: isOwn, at: Self.moment) {
+        case .letIn: return wanted
+        case .refuse(let reason): throw KithError(.denied, reason)
+        case .ask: break
+        }
+        let waiting = WaitingSession(
+            id: Self.freshName(), caller: context.caller, permissions: wanted, since: Self.now,
+            display: input.display ?? 0)
+        let host = host
+        let answer: Screen.Permissions?
+        do {
+            answer = try await withDeadline(.seconds(rules.waitSeconds)) { try await host.decision(about: waiting) }
+        } catch let error as KithError where error.code == .timedOut {
+            throw KithError(
+                .denied,
+                "Nobody at the other screen answered. Its owner can grant screen:unattended, or say "
+                    + "kith screen rules --consent unattended.")
+        }
+        guard let answer else { throw KithError(.denied, "The person at the other screen refused.") }
+        return answer
+    }
+
+    // MARK: - Controlling
+
+    private func control(
+        _ input: Screen.Control.Input, _ context: CallContext, _ pending: PendingStream<Screen.Control>
+    ) async throws {
+        let session = try host.session(input.session, of: context.caller)
+        guard session.permissions.control else {
+            throw KithError(.denied, "This session of the screen is for viewing only.")
+        }
+        let stream = try await pending.accept()
+        do {
+            try await control(session, stream)
+        } catch {
+            await host.stopControl(of: session)
+            throw error
+        }
+        await host.stopControl(of: session)
+        try await stream.finish()
+    }
+
+    private func control(
+        _ session: HostSession, _ stream: MethodStream<ScreenInput, Screen.ControlNotice>
+    ) async throws {
+        var done: UInt64 = 0
+        var wasInControl = true
+        while let message = try await stream.receive() {
+            let (isInControl, controller) = try await host.perform(message, of: session, at: .now)
+            done += 1
+            if isInControl != wasInControl || message == .release {
+                try await stream.send(
+                    Screen.ControlNotice(isInControl: isInControl, controller: controller, done: done))
+            }
+            wasInControl = isInControl
+        }
+    }
+
+    private func clipboard(
+        _ input: Screen.Clipboard.Input, _ context: CallContext, _ pending: PendingStream<Screen.Clipboard>
+    ) async throws {
+        let session = try host.session(input.session, of: context.caller)
+        guard session.permissions.clipboard else {
+            throw KithError(.denied, "This session of the screen does not exchange clipboards.")
+        }
+        let source = try await host.source()
+        let link = ClipboardLink(
+            ClipboardLink.Local(
+                read: { selection, format in
+                    guard session.permissions.clipboard else {
+                        throw KithError(.denied, "This session does not exchange clipboards any more.")
+                    }
+                    return try await source.clipboard(selection, as: format)
+                },
+                announce: { selection, formats, content in
+                    guard session.permissions.clipboard else { return }
+                    try await source.offerClipboard(selection, formats: formats, content: content)
+                }))
+        let stream = try await pending.accept()
+        let number = host.insert(link)
+        defer { host.remove(clipboard: number) }
+        try await link.run(over: stream)
+        try await stream.finish()
+    }
+
+    // MARK: - This device's person
+
+    private func watch(_ pending: PendingStream<ScreenSessions.Watch>) async throws {
+        let stream = try await pending.accept()
+        for await _ in host.changes() {
+            try await stream.send(ScreenSessions.Watch.Update(sessions: host.descriptions))
+        }
+        try Task.checkCancellation()
+    }
+
+    private func change(_ input: ScreenSessions.Change.Input) async throws -> ScreenSessions.Session {
+        guard let session = try host.matching(input.session).first else {
+            throw KithError(.notFound, "There is no such session.")
+        }
+        session.permit(input.permissions)
+        if !session.permissions.control { await host.stopControl(of: session) }
+        host.sessionsChanged()
+        return session.description
+    }
+
+    private func currentRules() throws -> ScreenSessions.Rules {
+        if let known = rules.withLock({ $0 }) { return known }
+        let loaded = try storage.load().map {
+            try JSONDecoder().decode(ScreenSessions.Rules.self, from: Data($0.utf8))
+        }
+        rules.withLock { $0 = $0 ?? loaded }
+        return loaded ?? ScreenSessions.Rules()
+    }
+
+    private func set(_ new: ScreenSessions.Rules) throws -> ScreenSessions.Rules {
+        try ConsentPolicy.check(new)
+        try storage.save(String(decoding: JSONEncoder().encode(new), as: UTF8.self))
+        rules.withLock { $0 = new }
+        return new
+    }
+
+    // MARK: - Names and times
+
+    /// A name that nobody guesses: 26 letters for 128 bits.
+    private static func freshName() -> String {
+        var random = SystemRandomNumberGenerator()
+        return Base32.encode((0..<16).map { _ in UInt8.random(in: 0...255, using: &random) })
+    }
+
+    private static var now: Int64 { Int64(Date().timeIntervalSince1970) }
+
+    private static var moment: ConsentPolicy.Moment {
+        let parts = Calendar(identifier: .iso8601).dateComponents([.weekday, .hour, .minute], from: Date())
+        let day = ((parts.weekday ?? 1) + 5) % 7 + 1
+        return ConsentPolicy.Moment(
+            day: UInt8(day), minute: UInt16((parts.hour ?? 0) * 60 + (parts.minute ?? 0)))
+    }
+}

@@ -1,0 +1,99 @@
+import KithAPI
+
+/// The lines and buttons of the notices on a screen, in pixels of their window.
+struct X11NoticeLayout {
+    /// A button, and what it answers.
+    struct Button: Hashable {
+        let label: String
+        let area: Screen.Rectangle
+        let answer: ScreenNotice.Answer
+    }
+
+    /// A text, from its left end on the base line.
+    struct Line: Hashable {
+        let text: String
+        let x: Int32
+        let y: Int32
+    }
+
+    /// The most notices that are shown; what waits comes first.
+    static let limit = 8
+    /// The most characters of a device's name.
+    static let nameLimit = 32
+
+    private(set) var lines: [Line] = []
+    private(set) var buttons: [Button] = []
+    let width: UInt32
+    let height: UInt32
+
+    /// Lays out notices with characters of one width.
+    init(_ notices: [ScreenNotice], characterWidth: Int32, ascent: Int32, descent: Int32, hint: String) {
+        let (margin, gap) = (Int32(10), Int32(8))
+        let rowHeight = ascent + descent + 12
+        let waiting = notices.filter { if case .waiting = $0 { true } else { false } }
+        let active = notices.filter { if case .active = $0 { true } else { false } }
+        let shown = (waiting + active).prefix(Self.limit)
+        let texts = shown.map(Self.text)
+        let textWidth = Int32(texts.map(\.count).max() ?? 0) * characterWidth
+        var (y, right) = (margin, margin + Int32(hint.count) * characterWidth)
+        for (notice, text) in zip(shown, texts) {
+            lines.append(Line(text: text, x: margin, y: y + 6 + ascent))
+            var x = margin + textWidth + gap
+            for (label, answer) in Self.answers(to: notice) {
+                let width = Int32(label.count) * characterWidth + 16
+                let area = Screen.Rectangle(x: x, y: y, width: UInt32(width), height: UInt32(rowHeight - 4))
+                buttons.append(Button(label: label, area: area, answer: answer))
+                x += width + gap
+            }
+            right = max(right, x - gap)
+            y += rowHeight
+        }
+        let rest = notices.count - shown.count
+        let last = rest > 0 ? "and \(rest) more. \(hint)" : hint
+        lines.append(Line(text: last, x: margin, y: y + 6 + ascent))
+        width = UInt32(max(right, margin + Int32(last.count) * characterWidth) + margin)
+        height = UInt32(y + rowHeight + margin / 2)
+    }
+
+    /// The number of the button at a place.
+    func button(atX x: Int32, y: Int32) -> Int? {
+        buttons.firstIndex { button in
+            let area = button.area
+            return x >= area.x && y >= area.y && x < area.x + Int32(area.width) && y < area.y + Int32(area.height)
+        }
+    }
+
+    private static func text(of notice: ScreenNotice) -> String {
+        switch notice {
+        case .active(_, let name, let permissions):
+            "\(plain(name)) \(permissions.control ? "controls" : "sees") this screen"
+                + (permissions.clipboard ? " and its clipboard" : "")
+        case .waiting(_, let name, let permissions):
+            "\(plain(name)) asks to see\(permissions.control ? " and control" : "") this screen"
+                + (permissions.clipboard ? ", and its clipboard" : "")
+        }
+    }
+
+    private static func answers(to notice: ScreenNotice) -> [(String, ScreenNotice.Answer)] {
+        switch notice {
+        case .active(let session, _, _): [("End", .decided(session: session, isLetIn: false))]
+        case .waiting(let session, _, _):
+            [
+                ("Allow", .decided(session: session, isLetIn: true)),
+                ("Refuse", .decided(session: session, isLetIn: false)),
+            ]
+        }
+    }
+
+    /// A name on one line, without characters that would turn or hide what stands beside it.
+    private static func plain(_ name: String) -> String {
+        let scalars = name.unicodeScalars.filter { scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: false
+            default: scalar.value <= 0xFFFF
+            }
+        }
+        let plain = String(String.UnicodeScalarView(scalars)).prefix(nameLimit)
+        return plain.isEmpty ? "A device" : String(plain)
+    }
+}

@@ -1,0 +1,243 @@
+package import KithAPI
+import KithIO
+package import KithPixels
+import KithWire
+import Synchronization
+
+/// A session with another device's screen, as its viewer has it: the picture, the pointer, and a way to type and point.
+///
+/// ``run(_:)`` is one connection, from the request to the end. Whoever shows the picture reads it when it is told of a
+/// change, as often as it likes; input does not wait for it.
+package final class ScreenViewer: Sendable {
+    /// The choices of a session.
+    package struct Options: Sendable {
+        /// The number of the display; `nil`: all of them together.
+        package var display: UInt32?
+        /// Pictures a second, at most 1…240.
+        package var rate: UInt16 = 60
+        /// The quality of what moves, 1…100.
+        package var quality: UInt8 = 80
+        /// What is asked for besides seeing.
+        package var wants = Screen.Permissions()
+        /// The most pixels a host may make this end hold.
+        package var areaLimit = 1 << 25
+
+        /// Sees all displays.
+        package init() {}
+    }
+
+    /// What happens in a session.
+    package enum Event: Sendable {
+        /// It has begun, or begun again.
+        case opened(Screen.View.Output)
+        /// The picture has changed there; `isExact` says that it equals the host's bit for bit.
+        case picture(PixelRegion, isExact: Bool)
+        /// The pointer has another shape or place.
+        case pointer
+        /// The displays, and the one that is shown.
+        case displays([Screen.Display], shown: UInt32)
+        /// What the session may do now.
+        case permissions(Screen.Permissions)
+        /// Whether input has an effect, and who is in control instead.
+        case control(Bool, by: String?)
+    }
+
+    private struct State: ~Copyable {
+        var decoder: TileDecoder
+        var pointer = CursorReceiver()
+        var parts: [UInt8] = []
+        /// When the first of them came.
+        var firstPart: UInt64?
+        var session: Screen.View.Output?
+        var isLooking = false
+        var bytes: UInt64 = 0
+        var pictures: UInt64 = 0
+    }
+
+    private let client: Client
+    private let device: String?
+    private let options: Options
+    private let state: Mutex<State>
+    private let inputs = BoundedQueue<ScreenInput>(capacity: 1_024)
+    private let replies = BoundedQueue<ScreenReply>(capacity: 256)
+    /// The clipboard of this end, when it is exchanged.
+    private let clipboard: ClipboardLink.Local?
+    private let link = Mutex<ClipboardLink?>(nil)
+
+    /// Makes a viewer of `device`; `nil`: this device.
+    package init(_ client: Client, of device: String?, options: Options, clipboard: ClipboardLink.Local? = nil) {
+        self.client = client
+        self.device = device
+        self.options = options
+        self.clipboard = clipboard
+        state = Mutex(State(decoder: TileDecoder(areaLimit: options.areaLimit)))
+    }
+
+    // MARK: - What is seen
+
+    /// Gives the picture to `body`; it has no pixels before the first event.
+    package func withPicture<Result>(_ body: (borrowing PixelView) throws -> Result) rethrows -> Result {
+        try state.withLock { state in try body(state.decoder.picture.view) }
+    }
+
+    /// The pointer: its shape, `nil` when it is hidden, and the place of its hot spot.
+    package var pointer: (shape: CursorShape?, position: (x: Int, y: Int)?) {
+        state.withLock { ($0.pointer.shape, $0.pointer.position) }
+    }
+
+    /// The session, once it has begun.
+    package var session: Screen.View.Output? { state.withLock { $0.session } }
+
+    /// The pictures that came, and the bytes of them.
+    package var traffic: (pictures: UInt64, bytes: UInt64) { state.withLock { ($0.pictures, $0.bytes) } }
+
+    // MARK: - What is done
+
+    /// Types or points; waits only when the host takes nothing.
+    ///
+    /// Movements that follow each other may be joined. Without effect in a session that is for viewing only.
+    package func send(_ input: ScreenInput) async throws { try await inputs.send(input) }
+
+    /// Says something about the pictures.
+    package func send(_ reply: ScreenReply) async throws { try await replies.send(reply) }
+
+    /// Offers what is on the clipboard here.
+    package func offerClipboard(_ selection: ScreenClipboard.Selection, _ formats: [ScreenClipboard.Format]) {
+        link.withLock { $0 }?.offer(selection, formats)
+    }
+
+    // MARK: - The session
+
+    /// Opens the session and follows it to its end; called again, it goes on where it was lost.
+    ///
+    /// - Throws: `KithError`: why it did not begin, or ended other than by this end's leaving.
+    package func run(_ handle: @escaping @Sendable (Event) async throws -> Void) async throws {
+        // What was typed while nothing could be seen is not typed later.
+        _ = inputs.removeAll()
+        let former = state.withLock { $0.session?.session }
+        let opened = try await client.open(
+            Screen.View.self,
+            .init(
+                display: options.display, rate: options.rate, quality: options.quality, wants: options.wants,
+                resumes: former), on: device)
+        let output = opened.output
+        state.withLock { state in
+            state.session = output
+            state.parts = []
+            state.firstPart = nil
+        }
+        try await handle(.opened(output))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            let (stream, began) = (opened.stream, ContinuousClock.now)
+            group.addTask { [self] in
+                try await receive(stream, since: began, handle)
+                throw Finished()
+            }
+            group.addTask { [self] in
+                while let reply = try await replies.receive() { try await stream.send(reply) }
+            }
+            if output.permissions.control { group.addTask { [self] in try await control(output.session, handle) } }
+            if output.permissions.clipboard, let clipboard {
+                group.addTask { [self] in try await exchange(clipboard, output.session) }
+            }
+            defer { group.cancelAll() }
+            do {
+                while let _ = try await group.next() {}
+            } catch is Finished {}
+        }
+    }
+
+    /// The end of the pictures, which is the session's.
+    private struct Finished: Error {}
+
+    private func receive(
+        _ stream: MethodStream<ScreenUpdate, ScreenReply>, since began: ContinuousClock.Instant,
+        _ handle: @Sendable (Event) async throws -> Void
+    ) async throws {
+        while let update = try await stream.receive() {
+            switch update {
+            case .picture(let picture):
+                let now = UInt64((ContinuousClock.now - began) / .microseconds(1))
+                guard let (region, first) = try decode(picture, at: now) else { continue }
+                // Those that do not fit are of no use: later ones say the same.
+                _ = replies.offered(.received(number: picture.number, first: first, last: now))
+                try await handle(.picture(region, isExact: picture.isExact))
+            case .cursor(let message):
+                let isChanged = try state.withLock { state in
+                    do {
+                        return try state.pointer.received(message.bytes)
+                    } catch {
+                        throw KithError(.invalid, "The other device sent a pointer that makes no sense.", cause: error)
+                    }
+                }
+                if isChanged { try await handle(.pointer) }
+            case .displays(let displays, let shown): try await handle(.displays(displays, shown: shown))
+            case .permissions(let permissions):
+                state.withLock { $0.session?.permissions = permissions }
+                try await handle(.permissions(permissions))
+            case .ended(let code, let message): throw KithError(code, message, cause: EndedByHost())
+            }
+        }
+    }
+
+    /// Draws a change, once all of its parts are there; `nil` before.
+    private func decode(
+        _ picture: ScreenUpdate.Picture, at now: UInt64
+    ) throws -> (changed: PixelRegion, first: UInt64)? {
+        try state.withLock { state throws(KithError) in
+            let first = state.firstPart ?? now
+            state.firstPart = picture.continues ? first : nil
+            state.bytes += UInt64(picture.tiles.bytes.count)
+            if picture.continues || !state.parts.isEmpty {
+                // A change is never larger than the picture's pixels, four bytes each, and then some.
+                guard state.parts.count + picture.tiles.bytes.count <= options.areaLimit * 4 + 1 << 20 else {
+                    throw KithError(.invalid, "The other device sent a picture that is too large.")
+                }
+                state.parts += picture.tiles.bytes
+                guard !picture.continues else { return nil }
+            }
+            let message = state.parts.isEmpty ? picture.tiles.bytes : state.parts
+            state.parts = []
+            state.pictures += 1
+            do {
+                return (try state.decoder.decode(message), first)
+            } catch {
+                throw KithError(.invalid, "The other device sent a picture that makes no sense.", cause: error)
+            }
+        }
+    }
+
+    private func control(
+        _ session: String, _ handle: @escaping @Sendable (Event) async throws -> Void
+    ) async throws {
+        let stream = try await client.open(Screen.Control.self, .init(session: session), on: device).stream
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                while let notice = try await stream.receive() {
+                    try await handle(.control(notice.isInControl, by: notice.controller))
+                }
+            }
+            group.addTask { [self] in
+                while let input = try await inputs.receive() { try await stream.send(input) }
+            }
+            defer { group.cancelAll() }
+            do {
+                try await group.next()
+            } catch let error as KithError where error.code == .denied {
+                // Control was taken away; the picture stays.
+            }
+        }
+    }
+
+    private func exchange(_ clipboard: ClipboardLink.Local, _ session: String) async throws {
+        let stream = try await client.open(Screen.Clipboard.self, .init(session: session), on: device).stream
+        let link = ClipboardLink(clipboard)
+        self.link.withLock { $0 = link }
+        defer { self.link.withLock { $0 = nil } }
+        do {
+            try await link.run(over: stream)
+        } catch let error as KithError where error.code == .denied {
+            // The clipboard was taken away; the picture stays.
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import KithAPI
+import KithIdentity
+import KithNode
+import KithWire
+import Testing
+
+@testable import KithScreen
+
+@Suite("Consent and control")
+struct PolicyTests {
+    private typealias Rules = ScreenSessions.Rules
+
+    private static let phone = Caller.device(Stage.foreign, name: "phone", paired: true)
+    private static let noon = ConsentPolicy.Moment(day: 3, minute: 720)
+
+    @Test("A person is asked unless the device's grants or the rules say otherwise")
+    func asks() {
+        func decide(_ consent: Rules.Consent, _ grants: [Grant], isOwn: Bool = false) -> ConsentPolicy.Decision {
+            ConsentPolicy(rules: Rules(consent: consent)).decide(
+                Self.phone, holding: grants, isOwn: isOwn, at: Self.noon)
+        }
+        #expect(decide(.ask, [.screen(.control)]) == .ask)
+        #expect(decide(.ask, [.screen(.control)], isOwn: true) == .ask)
+        #expect(decide(.ask, [.screen(.view), .screen(.unattended)]) == .letIn)
+        #expect(decide(.trusted, [.screen(.view)]) == .ask)
+        #expect(decide(.trusted, [.screen(.view)], isOwn: true) == .letIn)
+        #expect(decide(.unattended, [.screen(.view)]) == .letIn)
+        #expect(ConsentPolicy(rules: Rules()).decide(.owner, holding: [], isOwn: true, at: Self.noon) == .letIn)
+    }
+
+    @Test("Nobody is let in outside the hours, whatever its grants")
+    func hours() {
+        let night = Rules.Window(days: [5], from: 1_320, to: 120)
+        let day = Rules.Window(days: [1, 2], from: 540, to: 1_020)
+        let policy = ConsentPolicy(rules: Rules(windows: [night, day]))
+        func isOpen(_ day: UInt8, _ minute: UInt16) -> Bool {
+            policy.decide(
+                Self.phone, holding: [.screen(.unattended)], isOwn: true,
+                at: ConsentPolicy.Moment(day: day, minute: minute)) == .letIn
+        }
+        #expect(isOpen(1, 540) && isOpen(2, 1_019) && !isOpen(2, 1_020) && !isOpen(3, 600))
+        // Friday night is Saturday morning, too, and no other morning.
+        #expect(isOpen(5, 1_320) && isOpen(6, 119) && !isOpen(6, 120) && !isOpen(5, 60))
+        #expect(!isOpen(7, 1_400))
+    }
+
+    @Test("Rules that fit no clock are refused")
+    func nonsense() {
+        for rules in [
+            Rules(limit: 0), Rules(limit: 17), Rules(waitSeconds: 4), Rules(waitSeconds: 601),
+            Rules(windows: [.init(days: [], from: 0, to: 1)]), Rules(windows: [.init(days: [8], from: 0, to: 1)]),
+            Rules(windows: [.init(days: [1], from: 1_440, to: 1)]),
+            Rules(windows: .init(repeating: .init(days: [1], from: 0, to: 1), count: 33)),
+        ] {
+            #expect(throws: KithError.self) { try ConsentPolicy.check(rules) }
+        }
+        #expect(throws: Never.self) { try ConsentPolicy.check(Rules()) }
+    }
+
+    @Test("One viewer controls until it rests; then another takes over")
+    func arbiter() {
+        var arbiter = ControlArbiter()
+        let start = ContinuousClock.now
+        #expect(arbiter.received(from: "a", at: start) == .perform)
+        #expect(arbiter.received(from: "b", at: start + .milliseconds(499)) == .leaveOut)
+        #expect(arbiter.received(from: "a", at: start + .milliseconds(499)) == .perform)
+        // What was left out does not keep the one in control from resting.
+        #expect(arbiter.received(from: "b", at: start + .milliseconds(998)) == .leaveOut)
+        #expect(arbiter.received(from: "b", at: start + .milliseconds(999)) == .takeOver)
+        #expect(arbiter.controller == "b")
+        let (first, last) = (arbiter.left("a"), arbiter.left("b"))
+        #expect(!first && last)
+        #expect(arbiter.received(from: "a", at: start + .seconds(1)) == .perform)
+    }
+}

@@ -1,0 +1,285 @@
+import KithAPI
+import KithIdentity
+import KithNode
+import KithPixels
+import KithTesting
+import KithWire
+import Testing
+
+@testable import KithScreen
+
+@Suite("A screen, from the host to the viewer")
+struct ScreenServiceTests {
+    private func following<Result: Sendable>(
+        _ viewer: ScreenViewer, _ body: @escaping @Sendable (Witness) async throws -> Result
+    ) async throws -> Result {
+        let witness = Witness()
+        return try await withThrowingTaskGroup(of: Result?.self) { group in
+            group.addTask {
+                try await viewer.run { witness.note($0) }
+                return nil
+            }
+            group.addTask { try await body(witness) }
+            defer { group.cancelAll() }
+            while let result = try await group.next() {
+                if let result { return result }
+            }
+            throw KithError(.internal, "nothing was done")
+        }
+    }
+
+    @Test("The viewer's picture is the host's, bit for bit, whatever is drawn")
+    func exact() async throws {
+        let stage = try Stage()
+        let viewer = ScreenViewer(Client(stage.owner()), of: nil, options: .init())
+        try await following(viewer) { _ in
+            var random = SeededRandom()
+            for _ in 0..<60 {
+                let (x, y) = (Int.random(in: 0..<300, using: &random), Int.random(in: 0..<180, using: &random))
+                let noise = Bool.random(using: &random)
+                let colour = UInt32.random(in: 0...0xFF_FFFF, using: &random)
+                stage.source.fill(
+                    x: x, y: y, width: Int.random(in: 1...120, using: &random),
+                    height: Int.random(in: 1...90, using: &random)
+                ) { noise ? colour &* UInt32($0 &+ 1) &+ UInt32($1) & 0xFF_FFFF : colour }
+                if Bool.random(using: &random) { try await Task.sleep(for: .milliseconds(3)) }
+            }
+            try await eventually { viewer.colours == stage.source.pixels }
+        }
+        try await eventually { stage.source.timesClosed == 1 }
+    }
+
+    @Test("A screen that changes its size, and a display that is chosen, are followed")
+    func displays() async throws {
+        let stage = try Stage()
+        let viewer = ScreenViewer(Client(stage.owner()), of: nil, options: .init())
+        try await following(viewer) { witness in
+            try await eventually { viewer.colours == stage.source.pixels }
+            stage.source.resize(width: 200, height: 300)
+            try await eventually { viewer.colours == stage.source.pixels }
+            try await viewer.send(.show(display: 1))
+            try await eventually { witness.shown == 1 && viewer.colours.count == 100 * 300 }
+            let right = stage.source.pixels.enumerated().filter { $0.offset % 200 >= 100 }.map(\.element)
+            try await eventually { viewer.colours == right }
+        }
+    }
+
+    @Test("What is typed reaches the screen in order, on the display that is seen, and is let go at the end")
+    func control() async throws {
+        let stage = try Stage()
+        var options = ScreenViewer.Options()
+        options.display = 1
+        options.wants.control = true
+        let viewer = ScreenViewer(Client(stage.owner()), of: nil, options: options)
+        let key = ScreenInput.Key(symbol: 0x61, code: 30)
+        try await following(viewer) { witness in
+            try await eventually { witness.opened != nil }
+            try await viewer.send(.move(x: 5, y: 7))
+            try await viewer.send(.move(x: 9_999, y: -9_999))
+            try await viewer.send(.key(key, isDown: true))
+            try await eventually { stage.source.performed.count == 3 }
+            #expect(
+                stage.source.performed == [
+                    .move(x: 165, y: 7), .move(x: 319, y: 0), .key(key, isDown: true),
+                ])
+        }
+        try await eventually { stage.source.releases >= 1 }
+    }
+
+    @Test("A device is let in by a person, with no more than it asked for and was granted")
+    func consent() async throws {
+        let stage = try Stage()
+        let owner = Client(stage.owner())
+        var options = ScreenViewer.Options()
+        options.wants = .init(control: true, clipboard: true)
+        let viewer = ScreenViewer(Client(stage.carrier(Stage.foreign, [.screen(.control)])), of: nil, options: options)
+        try await following(viewer) { witness in
+            try await eventually { try await owner.call(ScreenSessions.List.self, Nothing()).sessions.count == 1 }
+            let waiting = try await owner.call(ScreenSessions.List.self, Nothing()).sessions[0]
+            #expect(waiting.state == .waiting && waiting.device == Stage.foreign)
+            #expect(waiting.permissions == .init(control: true))
+            try await eventually { stage.source.notices.count == 1 }
+            #expect(witness.opened == nil && viewer.colours.isEmpty)
+            _ = try await owner.call(
+                ScreenSessions.Decide.self,
+                .init(session: waiting.id, permissions: .init(control: true, clipboard: true)))
+            try await eventually { witness.opened?.permissions == .init(control: true) }
+            try await eventually { viewer.colours == stage.source.pixels }
+        }
+    }
+
+    @Test("A refusal, and nobody's answer, show nothing")
+    func refusal() async throws {
+        let stage = try Stage(.init(waitSeconds: 5))
+        let owner = Client(stage.owner())
+        let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
+        async let run: Void = viewer.run { _ in Issue.record("nothing is shown") }
+        try await eventually { stage.source.notices.count == 1 }
+        let waiting = try await owner.call(ScreenSessions.List.self, Nothing()).sessions[0]
+        stage.source.answer(.decided(session: waiting.id, isLetIn: false))
+        await #expect(throws: KithError(.denied, "")) { try await run }
+        await #expect(throws: KithError(.denied, "")) {
+            try await viewer.run { _ in Issue.record("nothing is shown") }
+        }
+        #expect(try await owner.call(ScreenSessions.List.self, Nothing()).sessions.isEmpty)
+    }
+
+    @Test("A session's name is of no use to another device, and control not without the permission")
+    func names() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
+        try await following(viewer) { witness in
+            try await eventually { witness.opened != nil }
+            let session = try #require(witness.opened?.session)
+            let other = Client(stage.carrier(Stage.own))
+            await #expect(throws: KithError(.notFound, "")) {
+                _ = try await other.open(Screen.Control.self, .init(session: session))
+            }
+            await #expect(throws: KithError(.notFound, "")) {
+                _ = try await other.open(Screen.Clipboard.self, .init(session: session))
+            }
+            // It did not ask for it.
+            let own = Client(stage.carrier())
+            await #expect(throws: KithError(.denied, "")) {
+                _ = try await own.open(Screen.Control.self, .init(session: session))
+            }
+        }
+    }
+
+    @Test("Control that is taken away in a session has no more effect, and lets go of what is held")
+    func limiting() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let owner = Client(stage.owner())
+        var options = ScreenViewer.Options()
+        options.wants.control = true
+        let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: options)
+        try await following(viewer) { witness in
+            try await eventually { witness.opened != nil }
+            let session = try #require(witness.opened?.session)
+            try await viewer.send(.button(.left, isDown: true))
+            try await eventually { stage.source.performed.count == 1 }
+            _ = try await owner.call(
+                ScreenSessions.Change.self, .init(session: String(session.prefix(8)), permissions: .init()))
+            #expect(stage.source.releases == 1)
+            try await eventually { witness.permissions == .init() }
+            try await viewer.send(.button(.right, isDown: true))
+            // The picture goes on.
+            stage.source.fill(x: 0, y: 0, width: 50, height: 50) { _, _ in 0x00FF00 }
+            try await eventually { viewer.colours == stage.source.pixels }
+            #expect(stage.source.performed.count == 1)
+        }
+    }
+
+    @Test("Of two viewers who control, one waits until the other rests")
+    func fight() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        func open(_ id: DeviceID) async throws -> (
+            OpenedStream<Screen.View>, MethodStream<Screen.ControlNotice, ScreenInput>
+        ) {
+            let client = Client(stage.carrier(id))
+            let view = try await client.open(Screen.View.self, .init(wants: .init(control: true)))
+            let control = try await client.open(Screen.Control.self, .init(session: view.output.session))
+            return (view, control.stream)
+        }
+        let (first, one) = try await open(Stage.own)
+        let (second, two) = try await open(Stage.foreign)
+        defer {
+            first.stream.abort(.cancelled)
+            second.stream.abort(.cancelled)
+        }
+        try await one.send(.move(x: 1, y: 1))
+        try await eventually { stage.source.performed.count == 1 }
+        try await two.send(.move(x: 2, y: 2))
+        let notice = try #require(try await two.receive())
+        #expect(!notice.isInControl && notice.controller == "phone")
+        try await eventually {
+            // Until the first one has rested; what is left out changes nothing.
+            try await two.send(.move(x: 3, y: 3))
+            try await Task.sleep(for: .milliseconds(50))
+            return stage.source.performed.count > 1
+        }
+        #expect(stage.source.performed[1] == .move(x: 3, y: 3) && stage.source.releases == 1)
+    }
+
+    @Test("A viewer that lost its connection goes on without a question; one that lost its grant does not")
+    func resuming() async throws {
+        let stage = try Stage()
+        let carrier = stage.carrier()
+        let viewer = ScreenViewer(Client(carrier), of: nil, options: .init())
+        let witness = Witness()
+        let first = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { stage.source.notices.count == 1 }
+        guard case .waiting(let id, _, _)? = stage.source.notices.first else {
+            Issue.record("nobody is asked")
+            return
+        }
+        stage.source.answer(.decided(session: id, isLetIn: true))
+        try await eventually { viewer.colours == stage.source.pixels }
+        carrier.cut()
+        await #expect(throws: KithError.self) { try await first.value }
+        let second = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { witness.openings == 2 && viewer.colours == stage.source.pixels }
+        carrier.cut()
+        await #expect(throws: KithError.self) { try await second.value }
+        stage.service.grantsChanged(for: Stage.foreign, to: [.screen(.view)])
+        let third = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { if case .waiting? = stage.source.notices.first { true } else { false } }
+        third.cancel()
+        _ = await third.result
+        #expect(witness.openings == 2)
+    }
+
+    @Test("Who is put out is told why, and does not come back by itself")
+    func panic() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
+        let witness = Witness()
+        let run = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { viewer.colours == stage.source.pixels }
+        stage.source.answer(.panic)
+        let error = await #expect(throws: KithError.self) { try await run.value }
+        #expect(error?.code == .denied && error?.cause is EndedByHost)
+    }
+
+    @Test("A screen that is gone ends its sessions with the reason; the next one opens it anew")
+    func vanishing() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
+        let run = Task { try await viewer.run { _ in } }
+        try await eventually { viewer.colours == stage.source.pixels }
+        stage.source.vanish()
+        let error = await #expect(throws: KithError.self) { try await run.value }
+        #expect(error?.code == .unreachable)
+    }
+
+    @Test("There are no more sessions than the rules say")
+    func limit() async throws {
+        let stage = try Stage(.init(consent: .unattended, limit: 1))
+        let client = Client(stage.carrier())
+        let first = try await client.open(Screen.View.self, .init())
+        await #expect(throws: KithError(.exhausted, "")) { _ = try await client.open(Screen.View.self, .init()) }
+        first.stream.abort(.cancelled)
+        try await eventually {
+            do {
+                try await client.open(Screen.View.self, .init()).stream.abort(.cancelled)
+                return true
+            } catch let error as KithError where error.code == .exhausted {
+                return false
+            }
+        }
+    }
+
+    @Test("A viewer that floods the host with replies sees the same picture")
+    func flood() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
+        try await following(viewer) { _ in
+            for number in 0..<20_000 as Range<UInt64> {
+                try await viewer.send(.received(number: number &* 977, first: .max, last: number))
+                if number % 1_000 == 0 { try await viewer.send(.refresh) }
+            }
+            stage.source.fill(x: 3, y: 3, width: 90, height: 9) { x, y in UInt32(x * y) }
+            try await eventually { viewer.colours == stage.source.pixels }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import KithAPI
+import KithIO
+import KithIdentity
+import KithNode
+import KithPixels
+import KithTesting
+import KithWire
+import Logging
+import Synchronization
+
+@testable import KithScreen
+
+/// A screen service on a script, and callers of it.
+final class Stage: Sendable {
+    let source: ScriptedSource
+    let service: ScreenService
+
+    init(_ rules: ScreenSessions.Rules? = nil, source: ScriptedSource = ScriptedSource()) throws {
+        self.source = source
+        let kept = Locked(try rules.map { try JSONText.encode($0) }.map { String(decoding: $0, as: UTF8.self) })
+        service = ScreenService(
+            storage: ScreenService.Storage(
+                load: { kept.value }, save: { kept.set($0) }, isOwn: { $0 == Stage.own }),
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        ) { source }
+    }
+
+    static let own = device(1)
+    static let foreign = device(2)
+
+    static func device(_ seed: UInt8) -> DeviceID {
+        guard let key = try? DeviceKey(seed: [UInt8](repeating: seed, count: 32)) else {
+            fatalError("a seed has 32 bytes")
+        }
+        return key.id
+    }
+
+    static let all: [Grant] = [.screen(.control), .screen(.clipboard)]
+
+    /// Calls of this device's own person.
+    func owner() -> CuttableCarrier { CuttableCarrier(service) }
+
+    /// Calls of another device.
+    func carrier(_ id: DeviceID = Stage.foreign, _ grants: [Grant] = Stage.all) -> CuttableCarrier {
+        CuttableCarrier(service, caller: .device(id, name: "phone", paired: true), grants: grants)
+    }
+}
+
+/// What a viewer was told, in order, to be waited for.
+final class Witness: Sendable {
+    private struct State {
+        var opened: Screen.View.Output?
+        var isExact = false
+        var displays: [Screen.Display] = []
+        var shown: UInt32?
+        var permissions: Screen.Permissions?
+        var control: [Bool] = []
+        var openings = 0
+    }
+
+    private let state = Mutex(State())
+
+    var opened: Screen.View.Output? { state.withLock { $0.opened } }
+    var openings: Int { state.withLock { $0.openings } }
+    var shown: UInt32? { state.withLock { $0.shown } }
+    var permissions: Screen.Permissions? { state.withLock { $0.permissions } }
+    var control: [Bool] { state.withLock { $0.control } }
+
+    func note(_ event: ScreenViewer.Event) {
+        state.withLock { state in
+            switch event {
+            case .opened(let output):
+                state.opened = output
+                state.openings += 1
+            case .picture(_, let isExact): state.isExact = isExact
+            case .displays(let displays, let shown):
+                state.displays = displays
+                state.shown = shown
+            case .permissions(let permissions): state.permissions = permissions
+            case .control(let isInControl, _): state.control.append(isInControl)
+            case .pointer: break
+            }
+        }
+    }
+}
+
+extension ScreenViewer {
+    /// The pixels, row by row, without the byte that means nothing.
+    var colours: [UInt32] {
+        withPicture { picture in
+            (0..<picture.size.area).map {
+                picture[x: $0 % picture.size.width, y: $0 / picture.size.width] | 0xFF00_0000
+            }
+        }
+    }
+}
