@@ -24,22 +24,19 @@ extension FileIndex {
             throw KithError(.invalid, "A note has at most \(Self.noteLimit) bytes, and no NUL.")
         }
         do {
-            try await database.write { database in
+            try await database.write { [now] database in
+                var recorder = ChangeRecorder(.annotation)
                 for path in paths {
                     let entry = try Self.entry(at: path, database)
-                    try database.execute(
-                        sql: "INSERT OR IGNORE INTO annotation (entry) VALUES (?)", arguments: [entry])
-                    try database.execute(
-                        sql: """
-                            UPDATE annotation SET favorite = ifnull(?2, favorite), rating = ifnull(?3, rating),
-                                note = CASE WHEN ?4 IS NULL THEN note ELSE nullif(?4, '') END
-                            WHERE entry = ?1
-                            """, arguments: [entry, isFavorite, rating, note])
-                    try database.execute(
-                        sql: """
-                            DELETE FROM annotation WHERE entry = ? AND favorite = 0 AND rating = 0 AND note IS NULL
-                            """, arguments: [entry])
+                    let before = try Self.annotation(of: entry, database)
+                    var after = before
+                    if let isFavorite { after.isFavorite = isFavorite }
+                    if let rating { after.rating = rating }
+                    if let note { after.note = note.isEmpty ? nil : note }
+                    try Self.setAnnotation(of: entry, to: after, database)
+                    recorder.add(entry, before: before, after: after)
                 }
+                try recorder.finish(database, now: now())
             }
             tell()
         } catch {
@@ -53,13 +50,27 @@ extension FileIndex {
     package func annotation(of path: [UInt8]) async throws(KithError) -> Annotation {
         do {
             return try await database.read { database in
-                let row = try Row.fetchOne(
-                    database, sql: "SELECT favorite, rating, note FROM annotation WHERE entry = ?",
-                    arguments: [try Self.entry(at: path, database)])
-                return row.map { Annotation(isFavorite: $0[0], rating: $0[1], note: $0[2]) } ?? Annotation()
+                try Self.annotation(of: try Self.entry(at: path, database), database)
             }
         } catch {
             throw Self.failure("read the note", error)
         }
+    }
+
+    static func annotation(of entry: Int64, _ database: Database) throws -> Annotation {
+        let row = try Row.fetchOne(
+            database, sql: "SELECT favorite, rating, note FROM annotation WHERE entry = ?", arguments: [entry])
+        return row.map { Annotation(isFavorite: $0[0], rating: $0[1], note: $0[2]) } ?? Annotation()
+    }
+
+    /// Notes something of an entry; nothing takes no row.
+    static func setAnnotation(of entry: Int64, to noted: Annotation, _ database: Database) throws {
+        guard noted != Annotation() else {
+            try database.execute(sql: "DELETE FROM annotation WHERE entry = ?", arguments: [entry])
+            return
+        }
+        try database.execute(
+            sql: "INSERT OR REPLACE INTO annotation (entry, favorite, rating, note) VALUES (?, ?, ?, ?)",
+            arguments: [entry, noted.isFavorite, noted.rating, noted.note])
     }
 }

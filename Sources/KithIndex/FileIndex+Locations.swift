@@ -26,11 +26,13 @@ package struct IndexLocation: Hashable, Sendable, Identifiable {
 extension FileIndex {
     /// Adds a folder; what is in it is not there before ``scan(_:progress:)``.
     ///
+    /// `notes` came with it from elsewhere: they are put on its files when a scan finds those.
+    ///
     /// - Throws: `.notFound` when it is not there, `.invalid` when it is no folder, `.conflict` when it is in the index
     ///   already, or lies within a location, or around one.
     package func addLocation(
         at path: [UInt8], name: String? = nil, rules: LocationRules = LocationRules(),
-        mode: LocationMode = .recursive
+        mode: LocationMode = .recursive, notes: [LocationFile.Note] = []
     ) throws(KithError) -> IndexLocation {
         let shown = String(decoding: path, as: UTF8.self)
         let attributes: FileAttributes
@@ -44,7 +46,7 @@ extension FileIndex {
             throw KithError(.invalid, "\(shown) is part of this device's own data, which changes with each search.")
         }
         _ = try ruleStack(rules)
-        let text = try encoded(rules)
+        let text = try Self.encoded(rules)
         do {
             return try database.write { database in
                 for location in try Self.locations(database) {
@@ -84,6 +86,7 @@ extension FileIndex {
                 try database.execute(
                     sql: "INSERT INTO folder (id, location, path, device) VALUES (?, ?, ?, ?)",
                     arguments: [id, location, Data(path), attributes.device])
+                try keepPending(notes, of: location, database)
                 guard let added = try Self.locations(database).first(where: { $0.id == location }) else {
                     throw KithError(.internal, "\(shown) was added and is not there.")
                 }
@@ -147,9 +150,9 @@ extension FileIndex {
         do { return try RuleStack(rules) } catch { throw Self.failure("read the rules", error) }
     }
 
-    private func encoded(_ rules: LocationRules) throws(KithError) -> String {
+    static func encoded(_ rules: LocationRules) throws(KithError) -> String {
         do { return String(decoding: try JSONEncoder().encode(rules), as: UTF8.self) } catch {
-            throw Self.failure("keep the rules", error)
+            throw failure("keep the rules", error)
         }
     }
 

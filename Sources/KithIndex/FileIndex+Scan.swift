@@ -31,6 +31,7 @@ extension FileIndex {
                     sql: "UPDATE location SET scanned = ?, walked = ?, problem = NULL WHERE id = ?",
                     arguments: [now(), number, id])
             }
+            try await takePending(of: location)
             return counts
         }
         return counts

@@ -196,11 +196,11 @@ actor LibraryKeeper {
 
     // MARK: - Locations
 
-    /// Adds a location and begins to scan it.
-    func add(_ path: [UInt8], name: String?, rules: LocationRules, mode: LocationMode) throws(KithError)
-        -> IndexLocation
-    {
-        let location = try index().addLocation(at: path, name: name, rules: rules, mode: mode)
+    /// Adds a location, with the notes that came with it, and begins to scan it.
+    func add(
+        _ path: [UInt8], name: String?, rules: LocationRules, mode: LocationMode, notes: [LocationFile.Note] = []
+    ) throws(KithError) -> IndexLocation {
+        let location = try index().addLocation(at: path, name: name, rules: rules, mode: mode, notes: notes)
         topics?.publish(.locationAdded(.init(location)))
         keepUp()
         _ = try run(location.id)
@@ -214,6 +214,24 @@ actor LibraryKeeper {
         try await release(id)
         try await index.removeLocation(id)
         topics?.publish(.locationRemoved(.init(location)))
+    }
+
+    /// Changes a location, and begins to scan it where that finds other things.
+    func change(
+        _ id: Int64, name: String?, mode: LocationMode?, rules: LocationRules?
+    ) async throws(KithError) -> IndexLocation {
+        let index = try index()
+        let before = try index.location(id)
+        let isOther = mode.map { $0 != before.mode } ?? false || rules.map { $0 != before.rules } ?? false
+        // A scan goes by what was so when it began.
+        if isOther { try await release(id) }
+        let location = try await index.changeLocation(id, name: name, mode: mode, rules: rules)
+        if isOther {
+            // One may have begun meanwhile.
+            try await release(id)
+            _ = try run(id)
+        }
+        return location
     }
 
     /// Ends the scan of a location, and watches it no more until the next one.

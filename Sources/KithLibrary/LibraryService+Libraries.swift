@@ -78,7 +78,7 @@ extension LibraryService {
     }
 
     /// Describes a library; where it lies and what is wrong with it is for its person alone.
-    private func summary(
+    func summary(
         _ library: KnownLibrary, counted: Bool = false, isOwner: Bool = true
     ) async -> Library.Summary {
         var summary = Library.Summary(
@@ -93,6 +93,11 @@ extension LibraryService {
         if problem == nil {
             do throws(KithError) {
                 let index = try await collection.keeper(library.idText, isOwner: isOwner).index()
+                let usual = try index.usual()
+                summary.mode = usual.mode.flatMap { Library.Mode(rawValue: $0.rawValue) }
+                summary.rules = usual.rules.map {
+                    Library.Rules(patterns: $0.patterns, followsIgnoreFiles: $0.followsIgnoreFiles)
+                }
                 if counted { summary.statistics = Self.statistics(try await index.statistics()) }
             } catch {
                 problem = error
@@ -120,7 +125,7 @@ extension LibraryService {
         return try String(decoding: plain(Array(text.utf8)), as: UTF8.self)
     }
 
-    private static func text(_ path: Files.Path) throws -> String {
+    static func text(_ path: Files.Path) throws -> String {
         guard let text = String(validating: path.bytes, as: UTF8.self), text.hasPrefix("/"), !path.bytes.contains(0),
             path.bytes.count <= 4_096
         else {

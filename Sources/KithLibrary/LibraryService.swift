@@ -73,7 +73,7 @@ public final class LibraryService: Service {
             },
         ]
             + searchHandlers + librariesHandlers + jobsHandlers + contentHandlers + eventHandlers + volumesHandlers
-            + mediaHandlers
+            + mediaHandlers + changeHandlers
     }
 
     /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
@@ -116,15 +116,13 @@ public final class LibraryService: Service {
         guard input.path.bytes.first == UInt8(ascii: "/") else {
             throw KithError(.invalid, "\(input.path) is no whole path: it does not begin with a slash.")
         }
-        let rules = input.rules.map { LocationRules(patterns: $0.patterns, followsIgnoreFiles: $0.followsIgnoreFiles) }
-        let name = input.name?.trimmingCharacters(in: .whitespaces)
-        guard name.map({ !$0.isEmpty && $0.utf8.count <= 256 }) ?? true else {
-            throw KithError(.invalid, "The name of a location has 1 to 256 bytes.")
-        }
+        let name = try Self.locationName(input.name)
         let keeper = try await keeper(input.library, for: context)
+        let usual = try await keeper.index().usual()
         let location = try await keeper.add(
-            Self.plain(input.path.bytes), name: name, rules: rules ?? LocationRules(),
-            mode: LocationMode(rawValue: input.mode?.rawValue ?? "") ?? .recursive)
+            Self.plain(input.path.bytes), name: name,
+            rules: Self.rules(input.rules) ?? usual.rules ?? LocationRules(),
+            mode: input.mode.flatMap { LocationMode(rawValue: $0.rawValue) } ?? usual.mode ?? .recursive)
         return await described(location, keeper)
     }
 
@@ -149,7 +147,7 @@ public final class LibraryService: Service {
         return Locations.List.Output(locations: locations)
     }
 
-    private func described(_ location: IndexLocation, _ keeper: LibraryKeeper) async -> Library.Location {
+    func described(_ location: IndexLocation, _ keeper: LibraryKeeper) async -> Library.Location {
         let state = await keeper.state(of: location.id)
         return Library.Location(
             id: location.id, name: location.name, path: Files.Path(bytes: location.path),

@@ -78,6 +78,24 @@ public struct AnnotationsNamespace: Sendable {
     ) async throws -> Annotations.Get.Output {
         try await client.call(Annotations.Get.self, input, on: device, options: options)
     }
+
+    /// Lists the changes of tags and notes, the latest first.
+    ///
+    /// The query `annotations.history`. Callers: owner.
+    public func history(
+        _ input: Annotations.History.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Annotations.History.Output {
+        try await client.call(Annotations.History.self, input, on: device, options: options)
+    }
+
+    /// Takes back a change of tags, stars, marks or notes.
+    ///
+    /// The action `annotations.undo`. Callers: owner.
+    public func undo(
+        _ input: Annotations.Undo.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Annotations.Undo.Output {
+        try await client.call(Annotations.Undo.self, input, on: device, options: options)
+    }
 }
 
 /// The methods named `api.…`, each as a function.
@@ -637,6 +655,15 @@ public struct LibrariesNamespace: Sendable {
         try await client.call(Libraries.Close.self, input, on: device, options: options)
     }
 
+    /// Says what folders are like that are added to a library with nothing else said.
+    ///
+    /// The action `libraries.configure`. Callers: owner.
+    public func configure(
+        _ input: Libraries.Configure.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Libraries.Configure.Output {
+        try await client.call(Libraries.Configure.self, input, on: device, options: options)
+    }
+
     /// Makes a library.
     ///
     /// The action `libraries.create`. Callers: owner.
@@ -742,6 +769,24 @@ public struct LocationsNamespace: Sendable {
         try await client.call(Locations.Browse.self, input, on: device, options: options)
     }
 
+    /// Gives a folder of the library another name, mode or rules, and scans it again.
+    ///
+    /// The action `locations.change`. Callers: owner.
+    public func change(
+        _ input: Locations.Change.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Change.Output {
+        try await client.call(Locations.Change.self, input, on: device, options: options)
+    }
+
+    /// Writes a folder's place in the library into a file, with tags and notes.
+    ///
+    /// The action `locations.export`. Callers: owner.
+    public func export(
+        _ input: Locations.Export.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Export.Output {
+        try await client.call(Locations.Export.self, input, on: device, options: options)
+    }
+
     /// Finds the locations whose volume is mounted elsewhere.
     ///
     /// The query `locations.findMoved`. Callers: owner.
@@ -758,6 +803,15 @@ public struct LocationsNamespace: Sendable {
         _ input: Locations.Identify.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Locations.Identify.Output {
         try await client.call(Locations.Identify.self, input, on: device, options: options)
+    }
+
+    /// Adds a folder to the library with the tags and notes of a file.
+    ///
+    /// The action `locations.import`. Callers: owner.
+    public func `import`(
+        _ input: Locations.Import.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Locations.Import.Output {
+        try await client.call(Locations.Import.self, input, on: device, options: options)
     }
 
     /// Lists the folders whose files are in the library.

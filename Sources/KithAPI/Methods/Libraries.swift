@@ -36,11 +36,16 @@ extension Library {
         public var problem: String?
         /// What is in it; only where it was asked for, and of one that is open.
         public var statistics: Statistics?
+        /// How much of a location is in it that is added with nothing else said; absent: ``Mode/recursive``.
+        public var mode: Mode?
+        /// What such a location leaves out; absent: as of ``Locations/Add``.
+        public var rules: Rules?
 
         /// Describes a library.
         public init(
             id: String, name: String, created: Int64, isDefault: Bool, state: State, isUnconfirmed: Bool = false,
-            path: Files.Path? = nil, problem: String? = nil, statistics: Statistics? = nil
+            path: Files.Path? = nil, problem: String? = nil, statistics: Statistics? = nil, mode: Mode? = nil,
+            rules: Rules? = nil
         ) {
             self.id = id
             self.name = name
@@ -51,6 +56,8 @@ extension Library {
             self.path = path
             self.problem = problem
             self.statistics = statistics
+            self.mode = mode
+            self.rules = rules
         }
     }
 

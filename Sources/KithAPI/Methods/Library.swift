@@ -191,9 +191,11 @@ public enum Locations {
             public var path: Files.Path
             /// What it is called; absent: its own name.
             public var name: String?
-            /// What is left out; absent: what systems leave about, and what `.gitignore` files name.
+            /// What is left out; absent: as ``Libraries/Configure`` says, else what systems leave about, and what
+            /// `.gitignore` files name.
             public var rules: Library.Rules?
-            /// How much of it is in the library; absent: ``Library/Mode/recursive``.
+            /// How much of it is in the library; absent: as ``Libraries/Configure`` says, else
+            /// ``Library/Mode/recursive``.
             public var mode: Library.Mode?
             /// The library, by its name or its id; absent: the default one.
             public var library: String?

@@ -346,12 +346,15 @@ public enum Operations {
             public var choices: [Chosen]
             /// What happens at all others for which the plan asks; absent: none may be left.
             public var otherwise: Choice?
+            /// The kinds of which the plan has to be one; absent: any.
+            public var kinds: [Kind]?
 
             /// Makes the input.
-            public init(plan: String, choices: [Chosen] = [], otherwise: Choice? = nil) {
+            public init(plan: String, choices: [Chosen] = [], otherwise: Choice? = nil, kinds: [Kind]? = nil) {
                 self.plan = plan
                 self.choices = choices
                 self.otherwise = otherwise
+                self.kinds = kinds
             }
         }
 

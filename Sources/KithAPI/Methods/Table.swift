@@ -56,5 +56,7 @@ extension API {
         AnyMethod(ScreenSessions.End.self), AnyMethod(ScreenSessions.GetRules.self),
         AnyMethod(ScreenSessions.SetRules.self),
         AnyMethod(Media.Describe.self), AnyMethod(Media.Thumbnail.self), AnyMethod(Media.Extract.self),
+        AnyMethod(Locations.Change.self), AnyMethod(Locations.Export.self), AnyMethod(Locations.Import.self),
+        AnyMethod(Libraries.Configure.self), AnyMethod(Annotations.History.self), AnyMethod(Annotations.Undo.self),
     ]
 }

@@ -163,6 +163,41 @@ enum IndexSchema {
                     INSERT INTO meta VALUES ('scans', 0);
                     """)
         }
+        migrator.registerMigration("changes") { database in
+            // What a person changed of tags and notes, with what was there before, to be taken back. And what came with a
+            // location from elsewhere and waits for the scan that finds the files it is about.
+            try database.execute(
+                sql: """
+                    CREATE TABLE change (
+                        id INTEGER PRIMARY KEY,
+                        uuid TEXT NOT NULL UNIQUE,
+                        kind TEXT NOT NULL,
+                        made INTEGER NOT NULL,
+                        steps INTEGER NOT NULL,
+                        undoes TEXT,
+                        undone_by TEXT
+                    ) STRICT;
+                    CREATE TABLE change_step (
+                        change INTEGER NOT NULL REFERENCES change (id) ON DELETE CASCADE,
+                        number INTEGER NOT NULL,
+                        entry INTEGER,
+                        field TEXT NOT NULL,
+                        tag TEXT,
+                        before ANY,
+                        after ANY,
+                        PRIMARY KEY (change, number)
+                    ) STRICT, WITHOUT ROWID;
+                    CREATE TABLE pending_note (
+                        location INTEGER NOT NULL REFERENCES location (id) ON DELETE CASCADE,
+                        path BLOB NOT NULL,
+                        tags TEXT NOT NULL,
+                        favorite INTEGER NOT NULL,
+                        rating INTEGER NOT NULL,
+                        note TEXT,
+                        PRIMARY KEY (location, path)
+                    ) STRICT, WITHOUT ROWID;
+                    """)
+        }
         return migrator
     }
 

@@ -426,6 +426,9 @@ struct ListingWriter {
         try database.execute(sql: "DELETE FROM entry WHERE id = ?", arguments: [id])
     }
 
+    /// Removes what is in a folder, which stays as a name.
+    func empty(_ id: Int64) throws { try removeContents(of: id) }
+
     private func removeContents(of id: Int64) throws {
         let path = try Data.fetchOne(
             database.cachedStatement(sql: "SELECT path FROM folder WHERE id = ?"), arguments: [id]
