@@ -19,8 +19,13 @@ struct OperationPlace: Sendable {
     init(
         _ other: OtherFileSystem? = nil, now: @escaping @Sendable () -> Int64 = { Int64(time(nil)) }
     ) throws {
+        try self.init { Self.engine($0, other, now: now) }
+    }
+
+    /// The same with an engine that is made for the folder.
+    init(_ engine: (String) -> OperationEngine) throws {
         folder = try TemporaryFolder()
-        engine = Self.engine(folder.path, other, now: now)
+        self.engine = engine(folder.path)
         try FileManager.default.createDirectory(atPath: folder.path + "/tree", withIntermediateDirectories: true)
     }
 

@@ -20,6 +20,7 @@ package final class OperationEngine: Sendable {
     let journal: OperationJournal
     private let protection: ProtectedFiles?
     private let trashHome: [UInt8]
+    private let trashLayout: any TrashLayout
     private let mounts: @Sendable () -> MountTable
     private let disk = DiskExecutor()
     /// One plan is confirmed at a time: what is noted of its steps must not meet their being done.
@@ -33,14 +34,26 @@ package final class OperationEngine: Sendable {
     ///   - trashHome: The path of the home trash; `nil`: as the environment says.
     ///   - mounts: The file systems that are mounted.
     ///   - now: The time in seconds since 1970.
-    package init(
+    package convenience init(
         directory: String, protecting protection: ProtectedFiles?, trashHome: [UInt8]? = nil,
+        mounts: @escaping @Sendable () -> MountTable = { MountTable.current() },
+        now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
+    ) {
+        self.init(
+            directory: directory, protecting: protection, trashHome: trashHome, trashLayout: TrashCan.systemLayout,
+            mounts: mounts, now: now)
+    }
+
+    /// The same with trash folders where `trashLayout` has them.
+    init(
+        directory: String, protecting protection: ProtectedFiles?, trashHome: [UInt8]?, trashLayout: any TrashLayout,
         mounts: @escaping @Sendable () -> MountTable = { MountTable.current() },
         now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
     ) {
         journal = OperationJournal(path: directory + "/operations.sqlite", now: now)
         self.protection = protection
-        self.trashHome = trashHome ?? TrashCan.homePath()
+        self.trashLayout = trashLayout
+        self.trashHome = trashHome ?? trashLayout.homePath(ProcessInfo.processInfo.environment)
         self.mounts = mounts
     }
 
@@ -49,7 +62,7 @@ package final class OperationEngine: Sendable {
 
     private func tools() throws(KithError) -> (OperationFiles, TrashCan) {
         let files = try OperationFiles(protecting: protection, mounts: mounts())
-        return (files, TrashCan(files: files, home: trashHome))
+        return (files, TrashCan(files: files, home: trashHome, layout: trashLayout))
     }
 
     // MARK: - Plans
@@ -189,6 +202,11 @@ package final class OperationEngine: Sendable {
             throw KithError(.denied, "Somebody else made that plan. Plan it again to confirm it.")
         }
         guard operation.state == .planned else { throw KithError(.conflict, "The plan was confirmed already.") }
+        if let kinds = input.kinds, !kinds.contains(operation.kind) {
+            throw KithError(
+                .invalid,
+                "That plan is to \(operation.kind.rawValue), which is not what this confirms. Nothing was changed.")
+        }
         let (files, trash) = try tools()
         try journal.removeWays(of: operation)
         var chosen: [Int64: Operations.Choice] = [:]

@@ -453,7 +453,7 @@ final class OperationPlanner {
         guard let there = try there(path) else {
             return try addProblem(.trash, path, nil, nil, "it is not there")
         }
-        let folder: TrashCan.Folder
+        let folder: TrashFolder
         do throws(KithError) { folder = try trash.folder(for: path) } catch {
             return try addProblem(.trash, path, nil, there, error.message)
         }

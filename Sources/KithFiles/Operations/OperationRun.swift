@@ -529,7 +529,7 @@ final class OperationRun {
 
     // MARK: - Trash
 
-    private func isNoted(_ name: [UInt8], as source: [UInt8], in folder: TrashCan.Folder) -> Bool {
+    private func isNoted(_ name: [UInt8], as source: [UInt8], in folder: TrashFolder) -> Bool {
         trash.noted(name, in: folder)?.path == trash.notedPath(of: source, in: folder)
     }
 
@@ -548,7 +548,7 @@ final class OperationRun {
                 let isTaken = try files.identity(place) != nil
                 if isTaken || !isNoted(name, as: source, in: folder) {
                     try trash.note(
-                        TrashInfo(path: trash.notedPath(of: source, in: folder), deleted: journal.now()), of: name,
+                        trash.info(of: source, in: folder, deleted: journal.now(), steps[index].identity), of: name,
                         in: folder, temporary: temporaryName(steps[index]))
                     hasNoted = true
                     moment("noted for the trash")

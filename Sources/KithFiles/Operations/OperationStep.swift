@@ -105,7 +105,10 @@ extension [UInt8] {
     var shown: String { String(decoding: self, as: UTF8.self) }
 
     /// The name with a number, before its ending: `a.tar.gz` and 2 are `a (2).tar.gz`.
-    func numbered(_ number: Int) -> [UInt8] {
+    func numbered(_ number: Int) -> [UInt8] { numbered(" (\(number))") }
+
+    /// The name with a mark before its ending, at most so many bytes long; without a mark only shortened.
+    func numbered(_ mark: String?, limit: Int = 255) -> [UInt8] {
         let dot = UInt8(ascii: ".")
         // What begins with a dot has that in its name; an ending is short, and `.tar` belongs to it.
         var end = lastIndex(of: dot).flatMap { $0 > startIndex && count - $0 <= 9 ? $0 : nil } ?? endIndex
@@ -114,8 +117,8 @@ extension [UInt8] {
         {
             end = before
         }
-        let mark = Array(" (\(number))".utf8)
-        let stem = self[..<end].prefix(255 - mark.count - (count - end))
+        let mark = Array((mark ?? "").utf8)
+        let stem = self[..<end].prefix(Swift.max(limit - mark.count - (count - end), 1))
         return stem + mark + self[end...]
     }
 }

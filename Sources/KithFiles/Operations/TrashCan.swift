@@ -5,25 +5,13 @@ import KithIO
 import KithIndex
 import KithWire
 
-/// The trash folders of this person, as the freedesktop.org specification 1.0 has them.
+/// The trash folders of this person; where they are, and what things are called in them, a ``TrashLayout`` says.
 ///
-/// What lies in the file system of the home folder goes into the home trash. Elsewhere it is `.Trash/UID` at the top of the
-/// file system, where an administrator made `.Trash` with the sticky bit, or `.Trash-UID`. Nothing is copied into the trash.
+/// Nothing is copied into the trash.
 struct TrashCan {
-    /// One trash folder.
-    struct Folder: Hashable, Sendable {
-        /// Its path, with `files` and `info` in it.
-        var path: [UInt8]
-        /// The top of the file system that its paths begin at; `nil` for the home trash, whose paths are whole.
-        var top: [UInt8]?
-
-        var files: [UInt8] { path.appendingName("files".utf8) }
-        var info: [UInt8] { path.appendingName("info".utf8) }
-    }
-
     /// Something in it.
     struct Item: Sendable {
-        var folder: Folder
+        var folder: TrashFolder
         var name: [UInt8]
         /// Where it was; `nil` when that cannot be read, or leads out of its file system.
         var original: [UInt8]?
@@ -36,7 +24,8 @@ struct TrashCan {
         var path: [UInt8] { folder.files.appendingName(name) }
     }
 
-    private static let ending = Array(".trashinfo".utf8)
+    /// The ending of the names of notes.
+    static let ending = Array(".trashinfo".utf8)
     /// The most names of one trash folder that are looked at.
     static let maximumItems = 1 << 20
     private static let maximumSizes = 4 << 20
@@ -47,18 +36,23 @@ struct TrashCan {
     /// The path of the home trash.
     let home: [UInt8]
     let user: UInt32
+    let layout: any TrashLayout
 
-    /// The path of the home trash: `$XDG_DATA_HOME/Trash`, or `~/.local/share/Trash`.
-    static func homePath(_ environment: [String: String] = ProcessInfo.processInfo.environment) -> [UInt8] {
-        if let data = environment["XDG_DATA_HOME"], data.hasPrefix("/") { return Array(data.utf8) + "/Trash".utf8 }
-        // Without a home there is no home trash, and none is made at the top.
+    /// The home folder, by the environment of a process.
+    ///
+    /// Without one there is no home trash, and none is made at the top.
+    static func homePath(_ environment: [String: String]) -> [UInt8] {
         let home = environment["HOME"].flatMap { $0.hasPrefix("/") ? Array($0.utf8) : nil } ?? (try? homeFolder())
-        return (home ?? Array("/nonexistent".utf8)) + "/.local/share/Trash".utf8
+        return home ?? Array("/nonexistent".utf8)
     }
 
-    init(files: OperationFiles, home: [UInt8], user: UInt32 = kith_effective_user()) {
+    init(
+        files: OperationFiles, home: [UInt8], layout: any TrashLayout = systemLayout,
+        user: UInt32 = kith_effective_user()
+    ) {
         self.files = files
         self.user = user
+        self.layout = layout
         // Where it will be, of what is not there yet.
         var (there, rest) = (home, [[UInt8]]())
         while there.count > 1 {
@@ -78,62 +72,41 @@ struct TrashCan {
     /// The trash folder for something; nothing is made yet.
     ///
     /// - Throws: `.unsupported` when there can be none.
-    func folder(for path: [UInt8]) throws(KithError) -> Folder {
-        if files.isOneFileSystem(path, home) { return Folder(path: home, top: nil) }
+    func folder(for path: [UInt8]) throws(KithError) -> TrashFolder {
+        if files.isOneFileSystem(path, home) { return layout.homeFolder(at: home) }
         guard let mount = files.mounts.mount(of: path)?.point else {
             throw KithError(.unsupported, "There is no trash for \(path.shown). Delete it for good instead.")
         }
-        if let shared = shared(at: mount) { return shared }
-        let own = mount.appendingName(".Trash-\(user)".utf8)
-        let there: Descriptor.Info?
-        do throws(Errno) { there = try files.info(own) } catch {
-            throw error.failure("look at the trash", Files.Path(bytes: own))
-        }
-        let canBe = there.map { isOwn($0) } ?? files.mayChange(folder: mount)
-        guard canBe else {
-            throw KithError(
-                .unsupported,
-                "There is no trash on \(mount.shown), and none can be made there. Delete \(path.shown) for good instead."
-            )
-        }
-        return Folder(path: own, top: mount)
+        if let folder = try layout.folder(on: mount, for: user, files) { return folder }
+        throw KithError(
+            .unsupported,
+            "There is no trash on \(mount.shown), and none can be made there. Delete \(path.shown) for good instead.")
     }
 
-    /// `.Trash/UID` where `.Trash` is as it has to be: a folder, no link, with the sticky bit.
-    private func shared(at mount: [UInt8]) -> Folder? {
-        let shared = mount.appendingName(".Trash".utf8)
-        guard let info = try? files.info(shared), info.kind == .folder, info.mode & 0o1000 != 0 else { return nil }
-        let own = shared.appendingName("\(user)".utf8)
-        if let there = try? files.info(own) {
-            guard isOwn(there) else { return nil }
-        } else {
-            guard files.mayChange(folder: shared) else { return nil }
-        }
-        return Folder(path: own, top: mount)
-    }
+    /// Tells whether something is a folder of a user's own.
+    static func isOwn(_ info: Descriptor.Info, _ user: UInt32) -> Bool { info.kind == .folder && info.user == user }
 
-    private func isOwn(_ info: Descriptor.Info) -> Bool { info.kind == .folder && info.user == user }
+    /// Tells whether at a path is a folder, no link, whose sticky bit keeps users from each other's things.
+    static func isSticky(_ path: [UInt8], _ files: OperationFiles) -> Bool {
+        guard let info = try? files.info(path) else { return false }
+        return info.kind == .folder && info.mode & 0o1000 != 0
+    }
 
     /// The trash folders that are there.
-    func folders() -> [Folder] {
-        var folders = [Folder(path: home, top: nil)]
+    func folders() -> [TrashFolder] {
+        var folders = [layout.homeFolder(at: home)]
         for mount in files.mounts.mounts where !mount.isPseudo {
-            let point = mount.point
-            let shared = point.appendingName(".Trash".utf8)
-            if let info = try? files.info(shared), info.kind == .folder, info.mode & 0o1000 != 0 {
-                folders.append(Folder(path: shared.appendingName("\(user)".utf8), top: point))
-            }
-            folders.append(Folder(path: point.appendingName(".Trash-\(user)".utf8), top: point))
+            folders += layout.folders(on: mount.point, for: user, files)
         }
         return folders.filter { folder in
             // What is not there, or not ours, holds nothing of ours.
             guard let info = try? files.info(folder.path) else { return false }
-            return isOwn(info)
+            return Self.isOwn(info, user)
         }
     }
 
     /// Makes what of a trash folder is not there.
-    func make(_ folder: Folder) throws(Errno) {
+    func make(_ folder: TrashFolder) throws(Errno) {
         var missing: [[UInt8]] = []
         var path = folder.path
         while path.count > 1, try files.info(path) == nil {
@@ -146,8 +119,12 @@ struct TrashCan {
 
     private func makeFolder(_ path: [UInt8]) throws(Errno) {
         let (folder, name) = path.splitAtName
+        let mode = layout.mode(of: path)
         do throws(Errno) {
-            try files.folder(folder).makeFolder(name, mode: 0o700)
+            let around = try files.folder(folder)
+            try around.makeFolder(name, mode: 0o700)
+            // What is for others, too, is so whatever this process leaves out.
+            if mode != 0o700 { try around.open(name: name, [.folder, .noFollow]).setMode(mode) }
         } catch {
             guard error == .exists else { throw error }
         }
@@ -156,13 +133,12 @@ struct TrashCan {
     // MARK: - In and out
 
     /// A name that is free in a trash folder, for something of a name.
-    func freeName(for name: [UInt8], in folder: Folder, from number: Int = 1) throws(Errno) -> (
+    func freeName(for name: [UInt8], in folder: TrashFolder, from number: Int = 1) throws(Errno) -> (
         name: [UInt8], number: Int
     ) {
         let (infos, contents) = (try files.folder(folder.info), try files.folder(folder.files))
-        let stem = Array(name.prefix(255 - Self.ending.count - 8))
         for number in number..<1_000_000 {
-            let candidate = number == 1 ? stem : stem + Array(".\(number)".utf8)
+            let candidate = layout.name(for: name, number: number)
             if try !isThere(candidate + Self.ending, in: infos), try !isThere(candidate, in: contents) {
                 return (candidate, number)
             }
@@ -183,7 +159,7 @@ struct TrashCan {
     /// Notes where something was that goes into the trash by a name; the note is there as a whole or not at all.
     ///
     /// - Throws: ``Errno/exists`` when the name is taken.
-    func note(_ info: TrashInfo, of name: [UInt8], in folder: Folder, temporary: [UInt8]) throws(Errno) {
+    func note(_ info: TrashInfo, of name: [UInt8], in folder: TrashFolder, temporary: [UInt8]) throws(Errno) {
         let infos = try files.folder(folder.info)
         do throws(Errno) { try infos.remove(temporary) } catch { guard error == .notFound else { throw error } }
         let file = try infos.open(name: temporary, [.write, .create, .noFollow], mode: 0o600)
@@ -199,7 +175,7 @@ struct TrashCan {
     }
 
     /// What is noted of a name; `nil` when nothing is, or it cannot be read.
-    func noted(_ name: [UInt8], in folder: Folder) -> TrashInfo? {
+    func noted(_ name: [UInt8], in folder: TrashFolder) -> TrashInfo? {
         guard let infos = try? files.folder(folder.info),
             let file = try? infos.open(name: name + Self.ending, .noFollow), let info = try? file.info(),
             info.kind == .file, info.size <= TrashInfo.maximumSize,
@@ -209,21 +185,28 @@ struct TrashCan {
     }
 
     /// Takes away what is noted of a name; nothing when that is not there.
-    func forget(_ name: [UInt8], in folder: Folder) throws(Errno) {
+    func forget(_ name: [UInt8], in folder: TrashFolder) throws(Errno) {
         do throws(Errno) { try files.folder(folder.info).remove(name + Self.ending) } catch {
             guard error == .notFound else { throw error }
         }
         changeSizes(in: folder) { $0[name] = nil }
     }
 
+    /// The note of something that goes into the trash, at a time in seconds since 1970.
+    func info(of path: [UInt8], in folder: TrashFolder, deleted: Int64, _ identity: FileIdentity?) -> TrashInfo {
+        TrashInfo(
+            path: notedPath(of: path, in: folder), deleted: deleted,
+            inode: layout.listsUnnoted ? identity?.inode : nil)
+    }
+
     /// What is noted for the path of something: from the top of its trash's file system, or whole.
-    func notedPath(of path: [UInt8], in folder: Folder) -> [UInt8] {
+    func notedPath(of path: [UInt8], in folder: TrashFolder) -> [UInt8] {
         guard let top = folder.top else { return path }
         return Array(path.dropFirst(top == [UInt8(ascii: "/")] ? 1 : top.count + 1))
     }
 
     /// Where something was, by what is noted of it.
-    private func original(of info: TrashInfo, in folder: Folder) -> [UInt8]? {
+    private func original(of info: TrashInfo, in folder: TrashFolder) -> [UInt8]? {
         let isWhole = info.path.first == UInt8(ascii: "/")
         guard let top = folder.top else { return isWhole ? info.path : nil }
         // What a disk from elsewhere says must not lead out of it.
@@ -237,20 +220,32 @@ struct TrashCan {
     func items() -> [Item] {
         var items: [Item] = []
         for folder in folders() {
-            guard let infos = try? files.folder(folder.info), let names = try? infos.names(limit: Self.maximumItems)
-            else { continue }
             let sizes = sizes(in: folder)
-            for name in names where name.count > Self.ending.count && name.suffix(Self.ending.count) == Self.ending[...]
-            {
-                items.append(item(Array(name.dropLast(Self.ending.count)), in: folder, sizes))
-            }
+            for name in names(in: folder) { items.append(item(name, in: folder, sizes)) }
         }
         return items.sorted { ($0.deleted ?? 0, $1.path.shown) > ($1.deleted ?? 0, $0.path.shown) }
     }
 
-    private func item(_ name: [UInt8], in folder: Folder, _ sizes: [[UInt8]: Size]) -> Item {
-        let info = noted(name, in: folder)
+    /// The names of what is in a trash folder, and of what only a note is there of.
+    private func names(in folder: TrashFolder) -> [[UInt8]] {
+        func names(_ path: [UInt8]) -> [[UInt8]] {
+            guard let folder = try? files.folder(path), let names = try? folder.names(limit: Self.maximumItems) else {
+                return []
+            }
+            return names
+        }
+        // Where others take things away, a note of what is not there says nothing.
+        guard !layout.listsUnnoted else { return names(folder.files).filter { layout.isItem($0) } }
+        return names(folder.info).filter {
+            $0.count > Self.ending.count && $0.suffix(Self.ending.count) == Self.ending[...]
+        }.map { Array($0.dropLast(Self.ending.count)) }
+    }
+
+    private func item(_ name: [UInt8], in folder: TrashFolder, _ sizes: [[UInt8]: Size]) -> Item {
+        var info = noted(name, in: folder)
         let there = try? files.info(folder.files.appendingName(name))
+        // The note may be of something that had the name before.
+        if let inode = info?.inode, inode != there?.inode { info = nil }
         let size = there.map { $0.kind == .folder ? sizes[name]?.size ?? 0 : $0.size } ?? 0
         return Item(
             folder: folder, name: name, original: info.flatMap { original(of: $0, in: folder) },
@@ -273,8 +268,13 @@ struct TrashCan {
         var noted: Int64
     }
 
-    private func sizes(in folder: Folder) -> [[UInt8]: Size] {
-        guard let parent = try? files.folder(folder.path),
+    /// The folder in which they are noted: not among the things.
+    private func sizesFolder(_ folder: TrashFolder) -> [UInt8] {
+        folder.files == folder.path ? folder.info : folder.path
+    }
+
+    private func sizes(in folder: TrashFolder) -> [[UInt8]: Size] {
+        guard let parent = try? files.folder(sizesFolder(folder)),
             let file = try? parent.open(name: Array("directorysizes".utf8), .noFollow), let info = try? file.info(),
             info.kind == .file, info.size <= Self.maximumSizes
         else { return [:] }
@@ -294,7 +294,7 @@ struct TrashCan {
     }
 
     /// Notes how much of the disk a folder takes that went into the trash; nothing for one with very much in it.
-    func noteSize(of name: [UInt8], in folder: Folder) {
+    func noteSize(of name: [UInt8], in folder: TrashFolder) {
         guard let contents = try? files.folder(folder.files), let infos = try? files.folder(folder.info),
             let noted = try? infos.info(name + Self.ending)
         else { return }
@@ -318,11 +318,11 @@ struct TrashCan {
     }
 
     /// Changes the list of sizes, which is a cache: where it cannot be written it stays as it is.
-    private func changeSizes(in folder: Folder, _ change: (inout [[UInt8]: Size]) -> Void) {
+    private func changeSizes(in folder: TrashFolder, _ change: (inout [[UInt8]: Size]) -> Void) {
         var sizes = sizes(in: folder)
         let before = sizes.count
         change(&sizes)
-        guard sizes.count > 0 || before > 0, let parent = try? files.folder(folder.path) else { return }
+        guard sizes.count > 0 || before > 0, let parent = try? files.folder(sizesFolder(folder)) else { return }
         var text: [UInt8] = []
         for (name, size) in sizes.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
             text += Array("\(size.size) \(size.noted) ".utf8) + TrashInfo.encoded(name) + [UInt8(ascii: "\n")]

@@ -13,16 +13,20 @@ struct TrashInfo: Hashable, Sendable {
     var path: [UInt8]
     /// Seconds since 1970; `nil` when that cannot be read.
     var deleted: Int64?
+    /// The inode of the thing, where others may take it away and leave the note; `nil`: the name says enough.
+    var inode: UInt64?
 
-    init(path: [UInt8], deleted: Int64?) {
+    init(path: [UInt8], deleted: Int64?, inode: UInt64? = nil) {
         self.path = path
         self.deleted = deleted
+        self.inode = inode
     }
 
     /// Reads such a file; `nil` when it is none, or its path is no path.
     init?(parsing text: [UInt8]) {
         var path: [UInt8]?
         var deleted: Int64?
+        var inode: UInt64?
         var isInGroup = false
         for line in text.split(separator: UInt8(ascii: "\n")) {
             if line.first == UInt8(ascii: "[") {
@@ -32,18 +36,21 @@ struct TrashInfo: Hashable, Sendable {
                 path = Self.decoded(line.dropFirst(5))
             } else if isInGroup, deleted == nil, line.starts(with: "DeletionDate=".utf8) {
                 deleted = Self.seconds(String(decoding: line.dropFirst(13).prefix(32), as: UTF8.self))
+            } else if isInGroup, inode == nil, line.starts(with: "X-Kith-Inode=".utf8) {
+                inode = UInt64(String(decoding: line.dropFirst(13).prefix(32), as: UTF8.self))
             }
         }
         guard let path, !path.isEmpty, path.count <= 4_096, !path.contains(0),
             !path.split(separator: UInt8(ascii: "/")).contains(where: { $0.elementsEqual("..".utf8) })
         else { return nil }
-        self.init(path: path, deleted: deleted)
+        self.init(path: path, deleted: deleted, inode: inode)
     }
 
     /// The text of the file.
     var text: [UInt8] {
         Array("[Trash Info]\nPath=".utf8) + Self.encoded(path)
             + Array("\nDeletionDate=\(Self.date(deleted ?? 0))\n".utf8)
+            + Array((inode.map { "X-Kith-Inode=\($0)\n" } ?? "").utf8)
     }
 
     /// Percent-encoding (RFC 3986 §2.1) of all but unreserved characters and slashes.

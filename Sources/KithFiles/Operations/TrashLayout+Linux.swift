@@ -1,0 +1,6 @@
+#if !canImport(Darwin)
+extension TrashCan {
+    /// The trash of this system.
+    static let systemLayout: any TrashLayout = FreedesktopTrash()
+}
+#endif
