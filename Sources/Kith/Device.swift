@@ -41,6 +41,11 @@ public final class Device: Sendable {
         ///
         /// Otherwise it only calls others, from a port the system chooses.
         public var listens = true
+        /// True to let other commands of this user use the device of a command, which does not listen.
+        ///
+        /// They find it at a socket of its own in the data directory; a command that needs a device which stays does not
+        /// look there.
+        package var servesCommands = false
         /// The TCP port at which it accepts local clients as well, on 127.0.0.1 and ::1; 0 is any that is free.
         ///
         /// `nil` turns that off. A client needs the token in `api.json` of the directory (`KithSocket/APIEndpoint`), and
@@ -461,7 +466,10 @@ public final class Device: Sendable {
         parts?.networkChanged(isReachable: isReachable)
     }
 
-    /// Runs `body` while the device is up, then stops it.
+    /// The time that other commands have to end which use the device of one that is done.
+    private static let commandPatience = Duration.seconds(2)
+
+    /// Runs `body` while the device is up, then stops it; other commands that use it are given two seconds to end.
     ///
     /// - Throws: what `body` throws; as ``run()`` when the device cannot be run.
     public func whileRunning<Result>(_ body: () async throws -> Result) async throws -> Result {
@@ -473,6 +481,7 @@ public final class Device: Sendable {
         } catch {
             result = .failure(error)
         }
+        await parts.endCommands(within: Self.commandPatience)
         running.cancel()
         _ = await running.result
         return try result.get()

@@ -34,6 +34,8 @@ struct DeviceParts: Sendable {
     private let sessionCache: SealedSessionCache
     /// At the Unix socket, and at the loopback addresses; none when it does not listen.
     private let sockets: [SocketServer]
+    /// At the socket for other commands, and the end of it; `nil` when there is none.
+    private let commandSocket: (server: SocketServer, ended: AsyncEvent)?
     let apiAddresses: [String]
     private let pairing: PairingService
     private let trust: TrustService
@@ -149,7 +151,10 @@ struct DeviceParts: Sendable {
         let foreign = CompatibilityAdapter(
             client: node.client, id: key.id, name: ownName, directory: store.directory, logger: options.logger)
         (sockets, apiAddresses) = try Self.sockets(in: store.directory, for: node, speaking: foreign, options)
-        for place in sockets.flatMap(\.places) { try protection.protect(place) }
+        commandSocket = Self.commandSocket(in: store.directory, for: node, options)
+        for place in sockets.flatMap(\.places) + (commandSocket?.server.places ?? []) {
+            try protection.protect(place)
+        }
         try node.add(
             ReachService(
                 node: node, store: store, version: kithVersion, listens: options.listens,
@@ -214,6 +219,29 @@ struct DeviceParts: Sendable {
         return (sockets, access.endpoint.addresses)
     }
 
+    /// Begins to listen for other commands, where this process is one; without it they have to wait for its end.
+    private static func commandSocket(
+        in directory: String, for node: Node, _ options: Device.Options
+    ) -> (server: SocketServer, ended: AsyncEvent)? {
+        guard options.servesCommands, !options.listens else { return nil }
+        do throws(KithError) {
+            let server = try SocketServer(
+                directory: directory, as: .command, dispatcher: node, logger: options.logger)
+            return (server, AsyncEvent())
+        } catch {
+            options.logger.info("other commands cannot use this device meanwhile: \(error.message)")
+            return nil
+        }
+    }
+
+    /// Admits no more commands, and waits until those that use this device have ended, or the time is over.
+    func endCommands(within patience: Duration) async {
+        guard let (server, ended) = commandSocket else { return }
+        server.beginGracefulShutdown()
+        // Whoever is not done then hears that this device has gone.
+        _ = try? await withDeadline(patience) { await ended.wait() }
+    }
+
     /// Serves until it is told to stop or the task is cancelled, then closes everything.
     ///
     /// `peers` are reached first thing.
@@ -235,6 +263,13 @@ struct DeviceParts: Sendable {
                 group.addTask { await followNetwork(reaching: peers) }
                 if !sockets.isEmpty { forwards?.runRestored() }
                 for socket in sockets { group.addTask { try await socket.run() } }
+                if let (server, ended) = commandSocket {
+                    group.addTask {
+                        defer { ended.happen() }
+                        // Ended by the command it belongs to, it is not what ends the device.
+                        try await server.run()
+                    }
+                }
                 group.addTask {
                     for await _ in stopping.stream { break }
                     // From now on nobody is to begin anything with this device.
@@ -244,6 +279,7 @@ struct DeviceParts: Sendable {
                     trust.close()
                     node.beginGracefulShutdown()
                     for socket in sockets { socket.beginGracefulShutdown() }
+                    commandSocket?.server.beginGracefulShutdown()
                 }
                 defer { group.cancelAll() }
                 try await group.waitForAll()

@@ -18,8 +18,10 @@ public final class SocketCarrier: Carrier {
     /// - Throws: `KithError` `.denied` when another user's process listens there, `.unsupported` when the device is of
     ///   another version.
     /// `isAnyVersion` connects to one of another version, too, to which only a call without options can be made.
-    public static func connect(directory: String, isAnyVersion: Bool = false) async throws -> SocketCarrier? {
-        guard let path = SocketPath.forConnecting(in: directory),
+    public static func connect(
+        directory: String, to holder: SocketHolder = .daemon, isAnyVersion: Bool = false
+    ) async throws -> SocketCarrier? {
+        guard let path = SocketPath.forConnecting(in: directory, to: holder),
             let descriptor = try SocketDescriptor.connect(to: path)
         else { return nil }
         let reactor = try Reactor.forSockets()

@@ -67,8 +67,10 @@ package struct SocketListener: Sendable {
     /// is removed.
     ///
     /// - Throws: `KithError` `.conflict` when another process answers at the socket, `.denied` when the system refuses.
-    package static func unix(directory: String) throws(KithError) -> SocketListener {
-        let place = try SocketPath.forListening(in: directory)
+    package static func unix(
+        directory: String, as holder: SocketHolder = .daemon
+    ) throws(KithError) -> SocketListener {
+        let place = try SocketPath.forListening(in: directory, as: holder)
         if try SocketDescriptor.connect(to: place.path) != nil {
             throw KithError(.conflict, "Another process answers at \(place.path).")
         }

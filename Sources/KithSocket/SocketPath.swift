@@ -7,10 +7,27 @@ import Darwin
 #endif
 import KithWire
 
+/// The process that serves the socket of a data directory.
+@frozen
+public enum SocketHolder: Hashable, Sendable, CaseIterable {
+    /// A device that runs until it is stopped, at `kith.sock`.
+    case daemon
+    /// A command that has the device open for its own life, at `kith.command.sock`: others may use it meanwhile.
+    case command
+
+    /// The name of the socket in the data directory.
+    var socketName: String {
+        switch self {
+        case .daemon: "kith.sock"
+        case .command: "kith.command.sock"
+        }
+    }
+}
+
 /// The path of a data directory's socket.
 ///
-/// `kith.sock` in the directory itself. The system allows about a hundred bytes for a socket's path; when the
-/// directory's is longer, the socket stands in a short folder of this user, and the file `kith.sock.path`
+/// It is in the directory itself. The system allows about a hundred bytes for a socket's path; when the
+/// directory's is longer, the socket stands in a short folder of this user, and a file whose name ends in `.path`
 /// in the directory says where.
 struct SocketPath: Hashable, Sendable {
     /// The socket's path.
@@ -25,8 +42,8 @@ struct SocketPath: Hashable, Sendable {
     static var processNumber: Int32 { getpid() }
 
     /// Returns the path at which a server of `directory` listens.
-    static func forListening(in directory: String) throws(KithError) -> SocketPath {
-        let direct = directory + "/kith.sock"
+    static func forListening(in directory: String, as holder: SocketHolder = .daemon) throws(KithError) -> SocketPath {
+        let direct = directory + "/" + holder.socketName
         if direct.utf8.count <= SocketDescriptor.pathLimit { return SocketPath(path: direct, pointer: nil) }
         let folder = sharedFolder
         // Others can write to /tmp: the folder must be ours, and closed to them.
@@ -41,8 +58,8 @@ struct SocketPath: Hashable, Sendable {
     }
 
     /// Returns the path at which a client of `directory` connects; `nil` when no server has announced one.
-    static func forConnecting(in directory: String) -> String? {
-        let direct = directory + "/kith.sock"
+    static func forConnecting(in directory: String, to holder: SocketHolder = .daemon) -> String? {
+        let direct = directory + "/" + holder.socketName
         if direct.utf8.count <= SocketDescriptor.pathLimit { return direct }
         guard let path = read(direct + ".path"), path.hasPrefix("/"), path.utf8.count <= SocketDescriptor.pathLimit
         else { return nil }

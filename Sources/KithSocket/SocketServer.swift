@@ -43,11 +43,13 @@ public final class SocketServer: Sendable {
         watch = try reactor.watch(listener.descriptor)
     }
 
-    /// Begins to listen at the socket of a data directory, as ``SocketListener/unix(directory:)``.
+    /// Begins to listen at the socket of a data directory, as ``SocketListener/unix(directory:as:)``.
     package convenience init(
-        directory: String, dispatcher: any Dispatcher, foreign: (any ForeignProtocol)? = nil, logger: Logger
+        directory: String, as holder: SocketHolder = .daemon, dispatcher: any Dispatcher,
+        foreign: (any ForeignProtocol)? = nil, logger: Logger
     ) throws(KithError) {
-        try self.init(.unix(directory: directory), dispatcher: dispatcher, foreign: foreign, logger: logger)
+        try self.init(
+            .unix(directory: directory, as: holder), dispatcher: dispatcher, foreign: foreign, logger: logger)
     }
 
     /// The files of its socket: whoever could change them could pose as the device.
