@@ -264,8 +264,7 @@ let floors: [[Target]] = [
                 "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
                 "KithFiles",
                 "KithForward", "KithBrowser", "KithScreen", "KithPixels", "KithCatalog", "KithIndex", "KithCommandLine",
-                "KithTerminal", "KithMLS",
-                "KithMLSVectors",
+                "KithTerminal", "KithMLS", "KithMLSVectors", "KithContent", "KithExtractor",
                 "KithTrust",
                 "KithGroups", "KithReach", "KithRelayServer", "KithStore", "KithTelemetry", "CKithSystem",
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -360,7 +359,7 @@ let tests: [Target] = [
         .product(name: "Tracing", package: "swift-distributed-tracing"),
         .product(name: "CoreMetrics", package: "swift-metrics"), logging),
     test("KithGroups", "KithMLS", "KithIdentity", "KithStore", "KithTesting", crypto),
-    test("KithBrowser", "KithAPI", "KithTerminal", "KithTesting"),
+    test("KithBrowser", "KithAPI", "KithContent", "KithTerminal", "KithTesting"),
     test("KithForward", "KithIO", "KithIdentity", "KithAPI", "KithNode", "KithTesting", logging),
     test(
         "KithRelayServer", "KithReach", "KithIdentity", "KithNet", "KithTesting", crypto, logging,
@@ -371,7 +370,8 @@ let tests: [Target] = [
     .testTarget(
         name: "KithCommandTests",
         dependencies: [
-            "KithCommand", "KithCommandLine", "KithTesting", "KithWire", "KithIdentity", "KithAPI", "KithNet",
+            "KithCommand", "KithCommandLine", "KithBrowser", "KithContent", "KithTesting", "KithWire", "KithIdentity",
+            "KithAPI", "KithNet",
             "KithReach", "CKithSystem", "KithExtract", logging,
         ]),
 ]

@@ -523,3 +523,7 @@ int kith_media_thumbnail(
     shrinker_free(&shrinker);
     return result;
 }
+
+int kith_media_encode(const uint8_t *pixels, uint32_t width, uint32_t height, kith_thumbnail *thumbnail) {
+    return encode(pixels, width, height, thumbnail);
+}

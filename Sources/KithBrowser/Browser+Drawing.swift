@@ -1,5 +1,6 @@
 import KithAPI
 import KithCommandLine
+import KithContent
 package import KithTerminal
 
 /// The style of each part; nothing is shown by colour alone.
@@ -35,6 +36,7 @@ extension Browser {
     package mutating func draw(on canvas: inout Canvas) {
         canvas.clear(columns: columns, rows: rows)
         targets = []
+        picture = nil
         if pager != nil {
             drawPager(on: &canvas)
         } else {
@@ -480,7 +482,7 @@ extension Browser {
 
     // MARK: - Preview
 
-    private func drawPreview(in frame: Layout.Frame, on canvas: inout Canvas) {
+    private mutating func drawPreview(in frame: Layout.Frame, on canvas: inout Canvas) {
         drawFrame(frame, Theme.frame, on: &canvas)
         let (inner, rows) = frame.inner
         let title = preview.subject.map { Wording.printable($0.item.text) } ?? "Preview"
@@ -533,8 +535,15 @@ extension Browser {
         }
     }
 
-    private func drawPicture(_ picture: Picture, in columns: Range<Int>, _ rows: Range<Int>, on canvas: inout Canvas) {
+    /// Draws a picture as cells; on a terminal that shows pictures, leaves room for it unless a dialog is in front.
+    private mutating func drawPicture(
+        _ picture: Picture, in columns: Range<Int>, _ rows: Range<Int>, on canvas: inout Canvas
+    ) {
         guard !columns.isEmpty, !rows.isEmpty else { return }
+        if showsPictures, dialog == nil {
+            self.picture = PlacedPicture(picture, in: columns, rows, cellAspect: cellAspect)
+            return
+        }
         let fitted = picture.fitted(columns: columns.count, rows: rows.count)
         fitted.draw(
             on: &canvas, column: columns.lowerBound + (columns.count - fitted.width) / 2,

@@ -29,6 +29,12 @@ package struct Browser: Sendable {
     }
 
     let options: Options
+    /// True while the terminal shows pictures itself: then ``picture`` says which and where.
+    package var showsPictures = false
+    /// The height of a cell as a multiple of its width.
+    package var cellAspect = 2.0
+    /// The picture that is to be shown over the cells drawn last, as large as fits them.
+    package internal(set) var picture: PlacedPicture?
     var panes: [Pane]
     /// The pane that has the keys.
     var active: Int

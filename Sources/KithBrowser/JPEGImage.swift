@@ -1,3 +1,5 @@
+package import KithContent
+
 /// Decodes JPEG (ITU-T T.81) as cameras and browsers write it: Huffman-coded, sequential or progressive, of 8 bits, grey,
 /// colours or the four of a printer.
 ///

@@ -1,4 +1,4 @@
-import KithContent
+package import KithContent
 
 /// Decodes PNG (ISO/IEC 15948): every colour type and depth, interlaced or not, onto a dark background.
 ///

@@ -1,5 +1,6 @@
 import KithAPI
 import KithCommandLine
+import KithContent
 import KithTerminal
 
 /// A file being looked at, as far as it has been fetched.

@@ -1,5 +1,6 @@
 import KithAPI
 import KithCommandLine
+package import KithContent
 
 /// The preview of a file beside the list.
 package enum Preview: Hashable, Sendable {
@@ -57,5 +58,16 @@ package enum Preview: Hashable, Sendable {
         }
         let lines = bytes.split(separator: 0x0A, maxSplits: 200, omittingEmptySubsequences: false).prefix(200)
         self = .text(lines.map { VisibleText.spans(($0.last == 0x0D ? $0.dropLast() : $0).prefix(1_024)) })
+    }
+
+    /// Makes the preview of a small picture that was made of a file, a JPEG; `nil` when it is not one.
+    package init?(thumbnail bytes: [UInt8], about: String) {
+        do throws(ImageFailure) { self = .picture(try JPEGImage.decode(bytes), about: about) } catch { return nil }
+    }
+
+    /// Makes the preview of the text that is in a file.
+    package init(text: String) {
+        let lines = text.utf8.split(separator: 0x0A, maxSplits: 200, omittingEmptySubsequences: false).prefix(200)
+        self = .text(lines.map { VisibleText.spans(Array($0.prefix(1_024))) })
     }
 }

@@ -39,13 +39,48 @@ enum Libraries {
     static func thumbnail(
         of source: FileSource, _ properties: ContentProperties, side: Int
     ) -> Result<ContentExchange.Thumbnail, ExtractionFailure> {
+        if source.bytes(at: 0, count: 4) == Array("GIF8".utf8) { return thumbnail(ofGIF: source, side: side) }
         var made = unsafe kith_thumbnail()
         let status = unsafe source.withContent(limit: sizeLimit) {
             unsafe kith_media_thumbnail(
                 $0.baseAddress, $0.count, Int32(properties.orientation ?? 1), UInt32(side), &made)
         }
         guard let status else { return .failure(ExtractionFailure(message: "it is empty, or larger than 256 MiB")) }
-        guard status == 0 else { return .failure(ExtractionFailure(message: Self.reason(Int(status)))) }
+        return unsafe result(status, made)
+    }
+
+    /// Makes a thumbnail of the first picture of a GIF: our own decoder needs no library.
+    private static func thumbnail(
+        ofGIF source: FileSource, side: Int
+    ) -> Result<ContentExchange.Thumbnail, ExtractionFailure> {
+        guard source.size <= UInt64(Self.gifLimit) else {
+            return .failure(ExtractionFailure(message: "it is larger than 64 MiB"))
+        }
+        let picture: Picture
+        do throws(ImageFailure) {
+            picture = try GIFImage.decode(source.bytes(at: 0, count: Int(source.size)), on: 255)
+        } catch {
+            return .failure(
+                ExtractionFailure(message: reason(error == .tooLarge ? KITH_MEDIA_TOO_LARGE : KITH_MEDIA_DAMAGED)))
+        }
+        let scale = min(1, Double(side) / Double(max(picture.width, picture.height)))
+        let small = picture.scaled(
+            width: Int(Double(picture.width) * scale), height: Int(Double(picture.height) * scale))
+        var made = unsafe kith_thumbnail()
+        let status = unsafe small.pixels.withUnsafeBufferPointer {
+            unsafe kith_media_encode($0.baseAddress, UInt32(small.width), UInt32(small.height), &made)
+        }
+        return unsafe result(status, made)
+    }
+
+    /// The most bytes of a GIF that is read for its first picture.
+    private static let gifLimit = 64 << 20
+
+    /// Takes over what a library made.
+    private static func result(
+        _ status: Int32, _ made: kith_thumbnail
+    ) -> Result<ContentExchange.Thumbnail, ExtractionFailure> {
+        guard status == 0 else { return .failure(ExtractionFailure(message: reason(Int(status)))) }
         defer { unsafe free(made.bytes) }
         guard unsafe made.length <= ContentExchange.Thumbnail.limit else {
             return .failure(ExtractionFailure(message: "its thumbnail would be too large"))

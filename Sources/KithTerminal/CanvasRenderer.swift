@@ -32,6 +32,9 @@ package struct CanvasRenderer: Sendable {
     /// Forgets what the terminal shows: the next canvas is drawn whole.
     package mutating func invalidate() { shown = nil }
 
+    /// True when the next canvas is drawn whole.
+    package var isInvalid: Bool { shown == nil }
+
     /// The bytes that bring the terminal from the canvas shown before to this one; empty when nothing has changed.
     package mutating func draw(_ canvas: Canvas) -> [UInt8] {
         bytes = []

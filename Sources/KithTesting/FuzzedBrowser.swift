@@ -1,4 +1,5 @@
 internal import KithBrowser
+internal import KithContent
 internal import KithTerminal
 
 /// The browser's input from others: the terminal's keys, and the files of other devices.

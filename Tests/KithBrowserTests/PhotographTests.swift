@@ -1,4 +1,5 @@
 import Foundation
+import KithContent
 import KithTesting
 import Testing
 

@@ -51,6 +51,9 @@ typedef struct kith_thumbnail {
 int kith_media_thumbnail(
     const uint8_t *bytes, size_t length, int orientation, uint32_t side, kith_thumbnail *thumbnail);
 
+/// Makes a JPEG of pixels, three bytes each, row by row. Returns 0 or one of the reasons.
+int kith_media_encode(const uint8_t *pixels, uint32_t width, uint32_t height, kith_thumbnail *thumbnail);
+
 /// The text of a PDF, in memory of malloc, and what it says about itself.
 typedef struct kith_pdf {
     /// UTF-8, at most as many bytes as were asked for.

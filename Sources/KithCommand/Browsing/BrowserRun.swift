@@ -1,6 +1,7 @@
 import Foundation
 import KithAPI
 import KithBrowser
+import KithContent
 import KithTerminal
 
 /// Work that can be cancelled, and whose end can be waited for.
@@ -43,6 +44,10 @@ struct BrowserRun {
         var canvas = Canvas(columns: size.columns, rows: size.rows)
         var renderer = CanvasRenderer(colors: BrowserTerminal.colors, isASCII: BrowserTerminal.isASCII)
         var decoder = InputDecoder()
+        var query = GraphicsQuery()
+        var screen: GraphicsScreen?
+        /// Of a terminal whose cells have a known size; kitty scales by itself.
+        var cellSize: (width: Int, height: Int)?
         let mailbox = BrowserMailbox()
         let work = BrowserWork(client: client) { mailbox.put(.event($0)) }
         var tasks: [Ticket: CancellableWork] = [:]
@@ -52,6 +57,12 @@ struct BrowserRun {
 
         try await terminal.enter()
         defer { terminal.leave() }
+        let asked = ContinuousClock.now
+        if BrowserTerminal.mayShowPictures {
+            try await terminal.write(GraphicsQuery.question)
+        } else {
+            query.timedOut()
+        }
         await withDiscardingTaskGroup { group in
             defer { group.cancelAll() }
             var keys = CancellableWork()
@@ -109,6 +120,16 @@ struct BrowserRun {
                     case .event(let event): guard try await handle(event) else { return false }
                     case .terminal(.typed(let bytes)):
                         lastTyped = .now
+                        if !query.isDone {
+                            if .now - asked > Self.graphicsPatience { query.timedOut() }
+                            query.take(bytes)
+                            if query.isDone, let answer = query.answer, let cell = cell(query, answer) {
+                                screen = GraphicsScreen(answer)
+                                browser.showsPictures = true
+                                browser.cellAspect = Double(cell.height) / Double(cell.width)
+                                if answer == .sixel { cellSize = cell }
+                            }
+                        }
                         for event in decoder.decode(bytes) {
                             guard try await handle(.input(event)) else { return false }
                         }
@@ -134,7 +155,11 @@ struct BrowserRun {
                     }
                 }
                 browser.draw(on: &canvas)
+                let picture = browser.picture.map { placed($0, cell: cellSize) }
+                if screen?.needsRedraw(for: picture) == true { renderer.invalidate() }
+                let isRedrawn = renderer.isInvalid
                 try await terminal.write(renderer.draw(canvas))
+                if let bytes = screen?.show(picture, isRedrawn: isRedrawn) { try await terminal.write(bytes) }
                 let escape = decoder.isWaiting ? lastTyped + Self.escapePatience : nil
                 if let deadline = [browser.deadline, escape].compactMap(\.self).min(),
                     scheduled.map({ deadline < $0 }) ?? true
@@ -159,9 +184,27 @@ struct BrowserRun {
                 failure = error
             }
         }
+        // What the terminal keeps is taken out of it; one that is gone has nothing.
+        if let bytes = screen?.clear() { try? await terminal.write(bytes) }
         if let failure { throw failure }
     }
 
+    /// The pixels of a cell, where pictures can be shown; kitty scales them, sixels have to fit.
+    private func cell(_ query: GraphicsQuery, _ answer: GraphicsProtocol) -> (width: Int, height: Int)? {
+        query.cell ?? terminal.cell ?? (answer == .kitty ? (1, 2) : nil)
+    }
+
+    /// A picture for the terminal, in no more pixels than its cells have.
+    private func placed(_ placed: PlacedPicture, cell: (width: Int, height: Int)?) -> GraphicsScreen.Placed {
+        var picture = placed.picture
+        if let cell { picture = picture.scaled(width: placed.columns * cell.width, height: placed.rows * cell.height) }
+        return GraphicsScreen.Placed(
+            TerminalImage(width: picture.width, height: picture.height, pixels: picture.pixels),
+            column: placed.column, row: placed.row, columns: placed.columns, rows: placed.rows)
+    }
+
+    /// The time a terminal has to say whether it shows pictures: over a slow line, too, and long before anybody looks.
+    private static let graphicsPatience = Duration.seconds(2)
     /// The time an ESC waits for the rest of a key.
     private static let escapePatience = Duration.milliseconds(50)
 }

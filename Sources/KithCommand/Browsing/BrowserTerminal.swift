@@ -71,6 +71,20 @@ final class BrowserTerminal: Sendable {
         return (Int(columns), Int(rows))
     }
 
+    /// The pixels of a cell, where the system knows them.
+    var cell: (width: Int, height: Int)? {
+        var (columns, rows, width, height): (UInt16, UInt16, UInt16, UInt16) = (0, 0, 0, 0)
+        guard unsafe kith_terminal_size(STDOUT_FILENO, &columns, &rows, &width, &height) == 0, columns > 0, rows > 0,
+            Int(width) >= Int(columns) * 2, Int(height) >= Int(rows) * 2
+        else { return nil }
+        return (Int(width / columns), Int(height / rows))
+    }
+
+    /// False where colours are not wanted, and on the console of Linux, which shows what it does not know.
+    static var mayShowPictures: Bool {
+        wantsColour(STDOUT_FILENO) && ProcessInfo.processInfo.environment["TERM"] != "linux"
+    }
+
     /// The colours it claims to have.
     static var colors: CanvasRenderer.Colors {
         let environment = ProcessInfo.processInfo.environment

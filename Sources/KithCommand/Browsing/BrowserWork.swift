@@ -6,6 +6,8 @@ import KithWire
 /// Does the browser's requests, and sends it the results.
 struct BrowserWork: Sendable {
     let client: Client
+    /// Reads what the browser does not decode itself.
+    var extracted = ExtractedPreview()
     let send: @Sendable (Browser.Event) -> Void
 
     /// More is not listed: nobody reads it, and it must be held.
@@ -173,9 +175,11 @@ struct BrowserWork: Sendable {
             return .folder(page.entries.map { Item($0) }, hasMore: page.hasMore)
         case .file:
             var head = try await bytes(device, path, length: Preview.headSize)
-            if Preview.wantsWhole(head, size: size) {
+            let isExtracted = extracted.wantsWhole(head, size: size)
+            if isExtracted || Preview.wantsWhole(head, size: size) {
                 head = try await bytes(device, path, length: Preview.imageSizeLimit)
             }
+            if isExtracted, let preview = try await extracted.preview(of: head) { return preview }
             return Preview(bytes: head, size: size)
         default: return .failure("It is not a regular file.")
         }
@@ -188,11 +192,13 @@ struct BrowserWork: Sendable {
         if offset == 0 {
             let entry = try await client.describe(path, followsLinks: true, on: device)
             let isWhole = UInt64(part.count) >= entry.size
-            if isWhole || Preview.wantsWhole(part, size: entry.size),
-                ImageHeader(part)?.isDecoded ?? ImageHeader.mayFollow(part)
+            let isExtracted = extracted.wantsWhole(part, size: entry.size)
+            if isExtracted || isWhole || Preview.wantsWhole(part, size: entry.size),
+                isExtracted || ImageHeader(part)?.isDecoded ?? ImageHeader.mayFollow(part)
             {
                 let all = isWhole ? part : try await bytes(device, path, length: Preview.imageSizeLimit)
-                let preview = Preview(bytes: all, size: entry.size)
+                var preview = Preview(bytes: all, size: entry.size)
+                if isExtracted, let other = try await extracted.preview(of: all) { preview = other }
                 if case .picture = preview { send(.preview(ticket, preview)) }
             }
         }

@@ -1,13 +1,13 @@
-/// Decodes the first picture of a GIF (CompuServe, 1990), onto a dark background where it is transparent.
+/// Decodes the first picture of a GIF (CompuServe, 1990).
 package enum GIFImage {
     /// The reason there is no picture.
     package typealias Failure = ImageFailure
 
     /// At most so many pixels.
-    static let pixelLimit = 16 << 20
+    package static let pixelLimit = 16 << 20
 
-    /// Decodes a file up to its first picture.
-    package static func decode(_ bytes: [UInt8]) throws(Failure) -> Picture {
+    /// Decodes a file up to its first picture, onto a grey where it is transparent: 0, black, to 255, white.
+    package static func decode(_ bytes: [UInt8], on background: UInt8 = 32) throws(Failure) -> Picture {
         guard bytes.count >= 13, bytes.starts(with: Array("GIF87a".utf8)) || bytes.starts(with: Array("GIF89a".utf8))
         else { throw .damaged }
         func number(_ at: Int) -> Int { Int(bytes[at]) | Int(bytes[at + 1]) << 8 }
@@ -40,7 +40,7 @@ package enum GIFImage {
                 let bits = Int(bytes[at])
                 at += 1
                 let indices = try unpacked(try blocks(bytes, &at), bits: bits, count: place.width * place.height)
-                var pixels = [UInt8](repeating: 32, count: width * height * 3)
+                var pixels = [UInt8](repeating: background, count: width * height * 3)
                 let rows = flags & 0x40 == 0 ? Array(0..<place.height) : interlaced(place.height)
                 for (line, row) in rows.enumerated() where place.y + row < height {
                     for column in 0..<min(place.width, max(width - place.x, 0)) {

@@ -1,9 +1,9 @@
 import Foundation
 
 /// Where `kith-extract` is, the program that reads files for a library.
-enum ExtractorProgram {
+package enum ExtractorProgram {
     /// Beside the program that runs, or below its prefix; `nil` when it is in neither place.
-    static var path: String? {
+    package static var path: String? {
         // Not what the arguments say: whoever starts a program chooses those.
         guard let folder = Bundle.main.executableURL?.resolvingSymlinksInPath().deletingLastPathComponent() else {
             return nil
