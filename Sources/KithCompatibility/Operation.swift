@@ -30,7 +30,8 @@ struct Operation: Sendable {
     /// Every operation that this device can do.
     static let all: [Operation] =
         coreOperations + libraryOperations + locationOperations + fileOperations + searchOperations + tagOperations
-        + jobOperations + volumeOperations + networkOperations
+        + jobOperations + volumeOperations + networkOperations + mediaOperations + settingsOperations
+        + upkeepOperations
 
     /// The same, by kind and name.
     static let table: [OperationName: Operation] = Dictionary(

@@ -166,9 +166,104 @@ def locations():
     step("files.createFolder", os.path.isdir(os.path.join(folder, "new")))
     listed = ask("Query", "query:locations.list.v1", None, library)["locations"]
     step("locations.list", [one["id"] for one in listed] == [added["location_id"]], listed)
+    upkeep(added["location_id"], file)
     ask("Action", "action:locations.rescan.input", {"location_id": added["location_id"], "full_rescan": False}, library)
     ask("Action", "action:locations.remove.input.v1", {"location_id": added["location_id"]}, library)
     step("locations.remove", ask("Query", "query:locations.list", None, library)["locations"] == [])
+
+
+def refusal(method, payload, scope=None):
+    """What a device says to a request that it cannot do."""
+    answer = json.loads(swift(json.dumps({"Action": {"method": method, "library_id": scope, "payload": payload}})))
+    return answer.get("Error", {}).get("HandlerNotFound", "")
+
+
+def upkeep(location, file):
+    """What keeps a library as it is to be, on a location with one file."""
+    ask("Action", "action:locations.update.input.v1", {"id": location, "name": "letters"}, library)
+    listed = ask("Query", "query:locations.list", None, library)["locations"]
+    step("locations.update", [one["name"] for one in listed] == ["letters"], listed)
+    enabled = ask("Action", "action:locations.enable_indexing.input", {"id": location, "index_mode": "Content"}, library)
+    step("locations.enable_indexing", enabled["location_id"] == location, enabled)
+    job = ask("Action", "action:locations.triggerJob.input", {"location_id": location, "job_type": "content"}, library)
+    step("locations.triggerJob", UUID.match(job["job_id"]) and job["location_id"] == location, job)
+    refused = refusal("action:locations.triggerJob.input", {"location_id": location, "job_type": "ocr"}, library)
+    step("locations.triggerJob ocr", "has the jobs content" in refused, refused)
+
+    verified = ask(
+        "Action", "action:indexing.verify.input", {"path": folder, "verify_content": True, "auto_fix": True}, library
+    )
+    step("indexing.verify", verified["is_valid"] and verified["path"] == folder, verified)
+    with open(os.path.join(folder, "later.txt"), "w") as late:
+        late.write("late")
+    again = ask("Action", "action:indexing.verify.input", {"path": folder, "auto_fix": True}, library)
+    step("indexing.verify finds", not again["is_valid"] or again["report"]["missing_from_index"] == 0, again)
+    os.remove(os.path.join(folder, "later.txt"))
+
+    kinds = ask("Query", "query:files.content_kind_stats", {}, library)
+    step("files.content_kind_stats", kinds["total_files"] >= 1 and kinds["stats"][0]["file_count"] >= 1, kinds)
+    others = ask("Query", "query:files.alternate_instances", {"entry_uuid": file["id"]}, library)
+    step("files.alternate_instances", others == {"instances": [], "total_count": 0}, others)
+    media = ask("Query", "query:files.media_listing", {"path": folder, "include_descendants": True}, library)
+    step("files.media_listing", media["files"] == [] and not media["has_more"], media)
+
+    exported = os.path.join(directory, "letters.kithlocation")
+    out = ask("Action", "action:locations.export.input", {"location_uuid": location, "export_path": exported}, library)
+    step("locations.export", out["file_size_bytes"] == os.path.getsize(exported), out)
+    taken = json.loads(
+        swift(
+            json.dumps(
+                {
+                    "Action": {
+                        "method": "action:locations.import.input",
+                        "library_id": library,
+                        "payload": {"import_path": exported},
+                    }
+                }
+            )
+        )
+    )
+    step("locations.import of what is there", "already" in taken.get("Error", {}).get("OperationFailed", ""), taken)
+
+
+def settings():
+    before = ask("Query", "query:config.library.get", None, library)["indexer"]
+    changed = ask(
+        "Action", "action:config.library.update.input", {"no_hidden": True, "generate_thumbnails": True}, library
+    )
+    after = ask("Query", "query:config.library.get", None, library)["indexer"]
+    step(
+        "config.library",
+        not before["no_hidden"] and changed["success"] and after == before | {"no_hidden": True},
+        [before, changed, after],
+    )
+    refused = refusal("action:config.library.update.input", {"encryption_enabled": True, "no_git": False}, library)
+    same = ask("Query", "query:config.library.get", None, library)["indexer"]
+    step("config.library refuses", "encryption_enabled" in refused and same == after, [refused, same])
+    app = ask("Action", "action:config.app.update.input.v1", {"telemetry_enabled": False})
+    step("config.app.update", app["success"] and not app["requires_restart"], app)
+    step("config.app refuses", "theme" in refusal("action:config.app.update.input", {"theme": "dark"}))
+    step("device.update", "kith up --name" in refusal("action:device.update.input", {"name": "other"}))
+    step("media.ocr.extract", "cannot do" in refusal("action:media.ocr.extract.input", {}, library))
+
+
+def volumes():
+    all = ask("Query", "query:volumes.list", {}, library)["volumes"]
+    step("volumes.list", all and not any(one["is_tracked"] for one in all), all)
+    missing = json.loads(
+        swift(
+            json.dumps(
+                {
+                    "Action": {
+                        "method": "action:volumes.track.input",
+                        "library_id": library,
+                        "payload": {"fingerprint": "no such"},
+                    }
+                }
+            )
+        )
+    )
+    step("volumes.track", "no volume" in missing["Error"]["OperationFailed"], missing)
 
 
 def network():
@@ -224,6 +319,8 @@ def rpc():
 
 
 attempt("locations", locations)
+attempt("settings", settings)
+attempt("volumes", volumes)
 attempt("network", network)
 attempt("subscription", subscription)
 attempt("rpc", rpc)

@@ -36,7 +36,7 @@ import Testing
                     #expect(step.ok, "\(step.step): \(step.said?.description ?? "")")
                     steps.append(step.step)
                 }
-                #expect(steps.count >= 20, "\(steps)")
+                #expect(steps.count >= 40, "\(steps)")
             }
         }
     }
