@@ -16,6 +16,7 @@ struct CpCommand: AsyncParsableCommand {
               kith cp -r laptop:/srv/photos desktop:/backup/
               kith cp -r laptop:/srv/photos laptop:/srv/old      the laptop copies by itself
               kith cp -r --exclude '*.o' --limit 2M src laptop:
+              kith cp -r photos /media/disk --plan     shows what would be done here
 
             DEVICE:PATH is a path there: absolute, from the home folder with ~/, or from the only folder granted.
             A file whose name has a colon is ./a:b. When the destination is a folder, things are put in it; otherwise
@@ -46,13 +47,30 @@ struct CpCommand: AsyncParsableCommand {
     @Flag(name: .long, help: "Change nothing; print what would be done. (-n is --no-clobber here, as with cp.)")
     var dryRun = false
     @OptionGroup(title: "Transfer options") var transfer: TransferOptions
-    @Argument(help: "What to copy, then where to.") var paths: [RemotePath]
+    @OptionGroup(title: "In two steps") var planning: PlanOptions
+    @Option(
+        name: .customLong("on-conflict"),
+        help: "With --plan and --confirm, where a name is taken: ask, skip, overwrite, keep-both.")
+    var conflicts = OperationOptions.Conflicts.ask
+    @Argument(help: "What to copy, then where to.") var paths: [RemotePath] = []
 
     func validate() throws {
+        guard planning.isUsed || conflicts == .ask else {
+            throw ValidationError("--on-conflict goes with --plan or --confirm; -n leaves what is there.")
+        }
+        if planning.confirm != nil {
+            guard paths.isEmpty else { throw ValidationError("--confirm goes without paths: the plan has them.") }
+            return
+        }
         guard paths.count >= 2 else { throw ValidationError("Name what to copy, then where to.") }
     }
 
     func run() async throws {
+        if planning.isUsed {
+            return try await planning.run(
+                .copy, paths, of: "cp", conflicts: noClobber ? .skip : conflicts.choice,
+                takesFolders: recursive || transfer.archives, globals)
+        }
         let locations = try paths.map { try $0.location() }
         guard let destination = locations.last else { return }
         let sources = try await transfer.expanded(locations.dropLast(), globals)

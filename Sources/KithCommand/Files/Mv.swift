@@ -13,6 +13,8 @@ struct MvCommand: AsyncParsableCommand {
             """
               kith mv laptop:/srv/a.txt laptop:/srv/b.txt
               kith mv laptop:/srv/a.txt laptop:/srv/b.txt laptop:/srv/old/     into a folder
+              kith mv a.txt old/ --plan          here: shows what would be done
+              kith mv --confirm PLAN-ID          does that
 
             Something that is there already is replaced only after asking, or with -f. From one device to another, and
             from one disk to another, files are copied: `kith cp`, then `kith rm`.
@@ -22,15 +24,24 @@ struct MvCommand: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Replace a file of that name without asking.") var force = false
     @Flag(name: [.customShort("n"), .long], help: "Leave a file of that name alone, and what was to replace it.")
     var noClobber = false
-    @Argument(help: "What to move, then where to: DEVICE:PATH, all on one device.") var paths: [RemotePath]
+    @OptionGroup(title: "In two steps") var planning: PlanOptions
+    @Argument(help: "What to move, then where to: DEVICE:PATH, all on one device.") var paths: [RemotePath] = []
 
     func validate() throws {
+        if planning.confirm != nil {
+            guard paths.isEmpty else { throw ValidationError("--confirm goes without paths: the plan has them.") }
+            return
+        }
         guard paths.count >= 2 else { throw ValidationError("Name what to move, then where to.") }
         guard !force || !noClobber else { throw ValidationError("-f and -n exclude each other.") }
     }
 
     func run() async throws {
-        let targets = try paths.map { try $0.remote() }
+        if planning.isUsed {
+            return try await planning.run(
+                .move, paths, of: "mv", conflicts: force ? .overwrite : noClobber ? .skip : .ask, globals)
+        }
+        let targets = try paths.map { try $0.remote(here: "`kith organize move`") }
         guard let (device, destination) = targets.last else { return }
         guard targets.allSatisfy({ $0.device == device }) else {
             throw KithError(

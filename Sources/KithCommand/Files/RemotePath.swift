@@ -56,10 +56,14 @@ struct RemotePath: Hashable {
     }
 
     /// The one thing on a device that a command is about.
-    func remote() throws -> (device: String, path: Files.Path) {
+    ///
+    /// `here` does the same to files of this device, to be named where that is meant.
+    func remote(here: String? = nil) throws -> (device: String, path: Files.Path) {
         guard let device else {
+            let instead = here.map { " Here, \($0) does it." } ?? ""
             throw KithError(
-                .invalid, "\(path) is on this device; name another one: DEVICE:\(path)",
+                .invalid,
+                "\(path) is on this device; name another one: DEVICE:\(path)\(instead.isEmpty ? "" : ".")\(instead)",
                 cause: LocalPaths(paths: [path]))
         }
         return (device, remotePath)

@@ -15,6 +15,8 @@ struct RmCommand: AsyncParsableCommand {
               kith rm -r laptop:/srv/photos          asks first; -f or -y does not
               kith rm 'laptop:/srv/*.tmp'            what matches there
               kith rm -rfv laptop:/srv/old           -v names what is deleted
+              kith rm -r build --plan                here: shows what would be deleted
+              kith rm --confirm PLAN-ID              does that
 
             Links are deleted themselves, never what they lead to. The top of the file system, the home folder and the
             folder a grant is for are not deleted.
@@ -26,11 +28,24 @@ struct RmCommand: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Do not ask.") var yes = false
     @Flag(name: [.customShort("d"), .customLong("dir")], help: "Delete empty folders (without -d, too).")
     var emptyFolders = false
-    @Argument(help: "What to delete: DEVICE:PATH.") var paths: [RemotePath]
+    @OptionGroup(title: "In two steps") var planning: PlanOptions
+    @Argument(help: "What to delete: DEVICE:PATH.") var paths: [RemotePath] = []
+
+    func validate() throws {
+        if planning.confirm != nil {
+            guard paths.isEmpty else { throw ValidationError("--confirm goes without paths: the plan has them.") }
+            return
+        }
+        guard !paths.isEmpty else { throw ValidationError("Name what to delete: DEVICE:PATH.") }
+    }
 
     func run() async throws {
+        if planning.isUsed {
+            return try await planning.run(
+                .delete, paths, of: "rm", conflicts: .skip, takesFolders: recursive, globals)
+        }
         for path in paths {
-            let (_, target) = try path.remote()
+            let (_, target) = try path.remote(here: "`kith trash put`, or `kith organize delete`,")
             let names = target.bytes.split(separator: UInt8(ascii: "/")).filter { $0 != [UInt8(ascii: ".")] }
             let isTop = names.isEmpty || names == [[UInt8(ascii: "~")]]
             if isTop { throw KithError(.invalid, "\(path) is not deleted: name something in it.") }

@@ -20,6 +20,8 @@ struct LibraryCommand: AsyncParsableCommand {
               kith library verify archive     read all again: is it what it was?
               kith library extract            read texts and properties, for content:
               kith library relocate archive /media/disk/archive
+              kith library set archive --mode content
+              kith library export-location archive -o archive.kithlocation
               kith library create Work        a second one, for --library Work
               kith library open /mnt/disk/library
 
@@ -41,6 +43,7 @@ struct LibraryCommand: AsyncParsableCommand {
             LibraryImportCommand.self, LibraryDeleteCommand.self,
             LibraryIdentifyCommand.self, LibraryVerifyCommand.self,
             LibraryRelocateCommand.self, LibraryProblemsCommand.self, LibraryExtractCommand.self,
+            LibrarySetCommand.self, LibraryExportLocationCommand.self, LibraryImportLocationCommand.self,
         ],
         defaultSubcommand: LibraryListCommand.self)
 }
@@ -85,7 +88,7 @@ struct LibraryLocationsCommand: AsyncParsableCommand {
                 [
                     printable(location.name), grouped(location.entries - (location.folders ?? 0)),
                     location.folders.map { grouped($0) } ?? "-",
-                    location.scanned.map { relative($0) } ?? "never", state(location),
+                    location.scanned.map { relative($0) } ?? "never", state(location) + mode(location),
                     printable(location.path.description),
                 ]
             })
@@ -96,6 +99,12 @@ struct LibraryLocationsCommand: AsyncParsableCommand {
         for location in locations {
             if let problem = location.problem { note("\(printable(location.name)): \(printable(problem))") }
         }
+    }
+
+    /// What is not as usual: `, content`.
+    private static func mode(_ location: Library.Location) -> String {
+        guard let mode = location.mode, mode != .recursive else { return "" }
+        return ", \(mode.rawValue)"
     }
 
     private static func state(_ location: Library.Location) -> String {
@@ -161,9 +170,7 @@ struct LibraryRemoveCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await withClient(globals) { client in
-            let chosen = try chosenLocation(
-                location,
-                among: try await client.call(Locations.List.self, .init(library: library.name)).locations)
+            let chosen = try await client.chosenLocation(location, in: library.name)
             _ = try await client.call(Locations.Remove.self, .init(id: chosen.id, library: library.name))
             if !globals.json { note("\(printable(chosen.name)) is not in the library any more.") }
         }

@@ -34,17 +34,38 @@ struct OperationFlow {
     /// The most steps that are shown of a plan.
     private static let maximumShown = 20
 
-    let options: OperationOptions
     let globals: GlobalOptions
+    /// The beginning of the command that does what a plan has shown; its id follows.
+    var confirmation = "kith organize confirm"
+    /// What a person is told to pass where names are taken.
+    var conflictHelp = "Pass --on-conflict skip, overwrite or keep-both"
+    /// Whether the plan is shown, and not done.
+    var showsOnly = false
     /// Whether the person is asked even where nothing is in the way.
-    var asksAlways = false
+    var asks = false
+
+    /// Makes the flow of a command with the usual options, which asks where they do not forbid it.
+    init(options: OperationOptions, globals: GlobalOptions, asksAlways: Bool = false) {
+        self.init(globals: globals, showsOnly: options.plan, asks: asksAlways && !options.yes)
+    }
+
+    init(
+        globals: GlobalOptions, confirmation: String = "kith organize confirm", showsOnly: Bool = false,
+        asks: Bool = false
+    ) {
+        self.globals = globals
+        self.confirmation = confirmation
+        self.showsOnly = showsOnly
+        self.asks = asks
+    }
 
     /// Does a plan, or only shows it.
     func run(_ plan: Operations.Planned, _ client: Client) async throws {
-        if options.plan {
+        if showsOnly {
             if globals.json { return printLine(try jsonText(plan)) }
             show(plan)
-            return note("Nothing was changed. The plan is \(plan.id).")
+            guard plan.totals.steps > plan.totals.problems else { return note("Nothing was changed, nor could be.") }
+            return note("Nothing was changed. For ten minutes this does it: \(confirmation) \(plan.id)")
         }
         let works = plan.totals.steps - plan.totals.problems
         for step in plan.steps where step.state == .failed { noteProblem(step) }
@@ -62,12 +83,29 @@ struct OperationFlow {
             if !globals.json { show(plan) }
             otherwise = try await choice(plan)
             guard otherwise != nil else { return note("Nothing was changed.") }
-        } else if asksAlways, !options.yes {
+        } else if asks {
             if !globals.json { show(plan) }
             guard try confirm(Self.question(plan), orPass: "-y") else { return note("Nothing was changed.") }
         }
-        let started = try await client.call(
-            Operations.Confirm.self, .init(plan: plan.id, otherwise: otherwise))
+        try await carryOut(plan.id, otherwise: otherwise, client)
+    }
+
+    /// Does what was planned before, and follows it to its end.
+    ///
+    /// The plan has to be one of `kinds`, if there are some; `otherwise` is what happens where a name is taken and the plan
+    /// does not say.
+    func carryOut(
+        _ plan: String, kinds: [Operations.Kind]? = nil, otherwise: Operations.Choice?, _ client: Client
+    ) async throws {
+        let started: Operations.Confirm.Output
+        do {
+            started = try await client.call(
+                Operations.Confirm.self, .init(plan: plan, otherwise: otherwise, kinds: kinds))
+        } catch let error as KithError where error.code == .conflict && error.message.contains("`otherwise`") {
+            // What the method calls it is nothing to a person.
+            throw KithError(
+                .conflict, "Names are taken. \(conflictHelp); --plan shows which.", cause: error)
+        }
         try await follow(started, client)
         try await finish(started.operation, client)
     }
@@ -84,7 +122,7 @@ struct OperationFlow {
         let subject = count == 1 ? "A name is taken" : "\(grouped(count)) names are taken"
         guard TerminalPrompt.isPossible, !globals.json else {
             throw KithError(
-                .conflict, "\(subject). Pass --on-conflict skip, overwrite or keep-both; --plan shows which.")
+                .conflict, "\(subject). \(conflictHelp); --plan shows which.")
         }
         while true {
             let answer = try await TerminalPrompt.line("\(subject): [s]kip, [o]verwrite, keep [b]oth, or [q]uit? ")

@@ -15,6 +15,7 @@ struct OrganizeCommand: AsyncParsableCommand {
               kith organize rename *.jpg --pattern 'trip-{n:3}.{ext}'
               kith organize delete build/                        for good; kith trash put keeps it
               kith organize folder projects/2025
+              kith organize confirm PLAN                         does what --plan has shown
               kith undo                                          takes the latest back
 
             First it is found out what would be done: which names are taken, how much room is needed, what cannot be read.
@@ -23,7 +24,7 @@ struct OrganizeCommand: AsyncParsableCommand {
             """),
         subcommands: [
             OrganizeCopyCommand.self, OrganizeMoveCommand.self, OrganizeRenameCommand.self, OrganizeDeleteCommand.self,
-            OrganizeFolderCommand.self,
+            OrganizeFolderCommand.self, OrganizeConfirmCommand.self,
         ])
 }
 
@@ -184,6 +185,33 @@ struct OrganizeFolderCommand: AsyncParsableCommand {
             let plan = try await client.call(Operations.Plan.self, .init(kind: .makeFolder, paths: all))
             guard plan.totals.steps > 0 else { return note("They are there already.") }
             try await OperationFlow(options: options, globals: globals).run(plan, client)
+        }
+    }
+}
+
+/// `kith organize confirm`.
+struct OrganizeConfirmCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "confirm", abstract: "Do what --plan has shown, of any command that has it.",
+        discussion: helpText(
+            """
+              kith organize move ~/Videos /media/disk --plan
+              kith organize confirm 6f1c2a0e-8b1d-4c53-9a9f-2f0a7be1c1d4
+
+            A plan is good for ten minutes. What has changed since is left alone, and said.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @Option(
+        name: .customLong("on-conflict"),
+        help: "Where a name is taken: skip, overwrite (what was there goes into the trash), keep-both.")
+    var conflicts = OperationOptions.Conflicts.ask
+    @Argument(help: "The id of the plan.") var plan: String
+
+    func run() async throws {
+        try await withClient(globals) { client in
+            try await OperationFlow(globals: globals).carryOut(
+                plan, otherwise: conflicts == .ask ? nil : conflicts.choice, client)
         }
     }
 }

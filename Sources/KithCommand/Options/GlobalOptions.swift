@@ -88,7 +88,10 @@ struct GlobalOptions: ParsableArguments {
     /// - Throws: `.notFound`, saying how to start one.
     func requireDevice() throws {
         guard !Device.exists(directory: directory) else { return }
-        throw KithError(.notFound, "There is no device at \(directory). Start one: kith up --data \(directory)")
+        throw KithError(
+            .notFound,
+            "There is no device at \(directory). Start one: kith up --data \(directory). A library begins with kith add FOLDER."
+        )
     }
 
     /// True when nothing shown may change or move: asked for, or on a terminal that cannot.

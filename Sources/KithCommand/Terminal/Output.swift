@@ -133,19 +133,6 @@ func leftOut(_ name: String, because message: String, of path: Files.Path) -> St
     return "kith: left out \(printable(name)): \(printable(String(reason)))"
 }
 
-/// Rows under headings, in columns two spaces apart; the last column is not padded.
-func table(_ headings: [String], _ rows: [[String]]) -> String {
-    let all = [headings] + rows
-    let widths = headings.indices.map { column in all.map { $0[column].count }.max() ?? 0 }
-    let lines = all.enumerated().map { number, row in
-        let line = row.enumerated().map { column, cell in
-            column == row.count - 1 ? cell : cell + String(repeating: " ", count: widths[column] - cell.count + 2)
-        }.joined()
-        return number == 0 ? styled(line, .dim) : line
-    }
-    return lines.joined(separator: "\n")
-}
-
 /// `3 min ago`, `in 2 h`: a point in time as a person says it.
 func relative(_ seconds: Int64, now: Int64 = Int64(Date().timeIntervalSince1970)) -> String {
     Wording.relative(seconds, now: now)
