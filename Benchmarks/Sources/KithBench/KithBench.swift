@@ -9,7 +9,7 @@ import Foundation
 
     private enum Part: String, CaseIterable {
         case bulk, engine, connect, first, echo, streams, idle, coding, calls, events, requests, peers, trust,
-            discovery, node, library, rpc
+            discovery, node, library, rpc, socket
     }
 
     static func main() async throws {
@@ -59,6 +59,7 @@ import Foundation
             case .trust: try await Bench.trust(into: &report)
             case .discovery: try await Bench.discovery(into: &report)
             case .node: try await Bench.node(into: &report)
+            case .socket: try await Bench.socket(clients: 1_000, into: &report)
             case .library: try await Bench.library(files: 100_000, into: &report)
             case .coding: try Bench.coding(files: 50_000, into: &report)
             }

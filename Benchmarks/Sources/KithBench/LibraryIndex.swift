@@ -79,7 +79,7 @@ extension Bench {
     }
 
     /// The memory that this process has, where the system says it in a file.
-    private static var residentMegabytes: Double? {
+    static var residentMegabytes: Double? {
         // Elsewhere there is no such file, and no number.
         guard let status = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8),
             let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmRSS:") }),
