@@ -37,6 +37,11 @@ size_t kith_allocated_memory(void) {
 #endif
 }
 
+size_t kith_find_bytes(const void *bytes, size_t length, const void *wanted, size_t count) {
+    const char *found = memmem(bytes, length, wanted, count);
+    return found ? (size_t)(found - (const char *)bytes) : length;
+}
+
 void kith_hide_memory(void) {
 #ifdef __linux__
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

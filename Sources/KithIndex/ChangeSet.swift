@@ -36,6 +36,8 @@ package struct ChangeSet: Hashable, Sendable {
     /// The most that are listed, and the most bytes their paths have.
     package static let limit = 256
     package static let byteLimit = 96 << 10
+    /// The most entries, and a hundredth of it the most folders, that are listed for those who follow a search.
+    static let touchedLimit = 10_000
 
     /// The first of what changed.
     package private(set) var changes: [Change] = []
@@ -44,14 +46,37 @@ package struct ChangeSet: Hashable, Sendable {
     /// The nearest folder that holds all of them, the ones that are not listed, too; `nil`: nothing changed.
     package private(set) var folder: [UInt8]?
     package private(set) var tags: [Tags] = []
+    /// All entries of which anything that a search may ask for is another now; `nil` when they are not listed.
+    ///
+    /// Those beneath ``goneFolders`` are not among them.
+    package private(set) var touched: Set<Int64>? = []
+    /// Folders beneath which nothing is any more.
+    package private(set) var goneFolders: [[UInt8]] = []
     private var bytes = 0
 
     package init() {}
 
-    package var isEmpty: Bool { folder == nil && tags.isEmpty }
+    package var isEmpty: Bool { folder == nil && tags.isEmpty && touched?.isEmpty == true && goneFolders.isEmpty }
+
+    /// Notes that a search may find another thing in an entry now.
+    mutating func touch(_ id: Int64) {
+        touched?.insert(id)
+        if touched?.count ?? 0 > Self.touchedLimit { touchEverything() }
+    }
+
+    /// Notes that nothing is beneath a folder any more.
+    mutating func empty(_ folder: [UInt8]) {
+        guard touched != nil else { return }
+        goneFolders.append(folder)
+        if goneFolders.count > Self.touchedLimit / 100 { touchEverything() }
+    }
+
+    /// Notes that entries changed which nobody lists.
+    mutating func touchEverything() { (touched, goneFolders) = (nil, []) }
 
     /// Notes a change.
     mutating func note(_ id: Int64, _ kind: Change.Kind, _ folder: [UInt8], _ name: [UInt8]) {
+        touch(id)
         widen(to: folder)
         var size = folder.count + name.count + 1
         if case .moved(let from) = kind {
@@ -92,6 +117,12 @@ package struct ChangeSet: Hashable, Sendable {
     /// Both as one, within the same bounds.
     mutating func join(_ other: ChangeSet) {
         if let folder = other.folder { widen(to: folder) }
+        if let more = other.touched {
+            for id in more { touch(id) }
+            for folder in other.goneFolders { empty(folder) }
+        } else {
+            touchEverything()
+        }
         more += other.more
         for change in other.changes {
             guard changes.count < Self.limit, bytes + change.size <= Self.byteLimit else {
@@ -149,6 +180,8 @@ package final class ChangeFollower: Sendable {
             }?.resume()
         }
 
+        func take() -> ChangeSet? { state.withLock { $0.sets.popFirst() } }
+
         func next() async -> ChangeSet? {
             while true {
                 let (set, isEnded) = state.withLock { ($0.sets.popFirst(), $0.isEnded) }
@@ -168,4 +201,11 @@ package final class ChangeFollower: Sendable {
 
     /// Waits for the next set; `nil` when the index is closed, or the task cancelled.
     package func next() async -> ChangeSet? { await box.next() }
+
+    /// Waits for the next set, and takes all that are there as one.
+    package func nextJoined() async -> ChangeSet? {
+        guard var set = await box.next() else { return nil }
+        while let more = box.take() { set.join(more) }
+        return set
+    }
 }

@@ -24,8 +24,9 @@ extension FileIndex {
             throw KithError(.invalid, "A note has at most \(Self.noteLimit) bytes, and no NUL.")
         }
         do {
-            try await database.write { [now] database in
+            let entries = try await database.write { [now] database in
                 var recorder = ChangeRecorder(.annotation)
+                var entries: [Int64] = []
                 for path in paths {
                     let entry = try Self.entry(at: path, database)
                     let before = try Self.annotation(of: entry, database)
@@ -35,10 +36,16 @@ extension FileIndex {
                     if let note { after.note = note.isEmpty ? nil : note }
                     try Self.setAnnotation(of: entry, to: after, database)
                     recorder.add(entry, before: before, after: after)
+                    entries.append(entry)
                 }
                 try recorder.finish(database, now: now())
+                return entries
             }
             tell()
+            if var changes = newChangeSet() {
+                for entry in entries { changes.touch(entry) }
+                tell(changes)
+            }
         } catch {
             throw Self.failure("note that", error)
         }

@@ -127,18 +127,21 @@ extension FileIndex {
                         database,
                         sql: "SELECT id FROM folder WHERE location = ? AND path <> ? ORDER BY path DESC LIMIT 200",
                         arguments: [id, Data(location.path)])
-                    let writer = try ListingWriter(database, now: now(), keepsAnnotated: false)
+                    let writer = try ListingWriter(
+                        database, names: names, now: now(), keepsAnnotated: false)
                     for folder in folders { try writer.remove(folder) }
+                    try writer.finish()
                     if !folders.isEmpty { return true }
                     if let entry = try Int64.fetchOne(
                         database, sql: "SELECT entry FROM location WHERE id = ?", arguments: [id])
                     {
                         try writer.removeTop(entry)
+                        try writer.finish()
                     }
                     try database.execute(sql: "DELETE FROM location WHERE id = ?", arguments: [id])
                     return false
                 }
-                tell()
+                tellEverything()
                 if !hasMore { return }
             }
         } catch {

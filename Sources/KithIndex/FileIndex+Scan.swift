@@ -87,10 +87,11 @@ extension FileIndex {
             (hasMore, changes) = try await database.write { [self] database in
                 guard scans.withLock({ $0.isAlone }) else { return (false, nil) }
                 var changes = empty
-                let writer = try ListingWriter(database, now: now())
-                if try writer.removeGone(limit: 200, &changes) { return (true, changes) }
-                try writer.removeKept()
-                return (false, changes)
+                let writer = try ListingWriter(database, names: names, now: now())
+                let hasMore = try writer.removeGone(limit: 200, &changes)
+                if !hasMore { try writer.removeKept() }
+                try writer.finish()
+                return (hasMore, changes)
             }
             tell(changes)
         }
@@ -191,13 +192,15 @@ extension FileIndex {
                     var state = before
                     state.counts = total
                     if !scans.withLock({ $0.isAlone }) { state.isFirst = false }
-                    var writer = try ListingWriter(database, now: now())
+                    var writer = try ListingWriter(database, names: names, now: now())
                     for listing in batch where scans.withLock({ $0.take(listing) }) {
                         try writer.apply(listing, &state)
                     }
                     try writer.finish()
                     return (state, state.counts)
                 }
+                // A walk gets to what is new by itself.
+                if walk.isRecursive { state.toList = [] }
                 tell(state.changes)
                 await progress(total)
             }

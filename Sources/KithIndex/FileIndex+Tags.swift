@@ -65,14 +65,15 @@ extension FileIndex {
                     }
                 }
                 try recorder.finish(database, now: now())
-                return changed.count
+                return changed
             }
             tell()
             if var changes = newChangeSet() {
                 changes.note(ChangeSet.Tags(added: add, removed: remove, paths: paths))
+                for id in changed { changes.touch(id) }
                 tell(changes)
             }
-            return changed
+            return changed.count
         } catch {
             throw Self.failure("change tags", error)
         }
@@ -106,6 +107,7 @@ extension FileIndex {
             tell()
             if var changes = newChangeSet() {
                 changes.note(ChangeSet.Tags(deleted: [path]))
+                changes.touchEverything()
                 tell(changes)
             }
         } catch {

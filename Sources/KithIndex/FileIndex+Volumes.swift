@@ -75,11 +75,14 @@ extension FileIndex {
                 try Self.checkPlace(path, of: location, database)
                 if !isTrusted { try Self.check(names, for: location, at: shown, database) }
                 try Self.move(location, to: path, device: attributes.device, database)
+                let changes = NameChanges(database, self.names)
+                try changes.moved(to: path)
+                try changes.finish()
             }
         } catch {
             throw Self.failure("relocate \(location.name)", error)
         }
-        tell()
+        tellEverything()
     }
 
     private static func checkPlace(_ path: [UInt8], of location: IndexLocation, _ database: Database) throws {

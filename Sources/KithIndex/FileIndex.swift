@@ -26,6 +26,10 @@ package final class FileIndex: Sendable {
     let disk = DiskExecutor()
     /// The scans that go on; each takes the database for a transaction at a time.
     let scans = Mutex(RunningScans())
+    /// The names in memory, once they were searched.
+    let names = NameTable()
+    /// Held by whoever reads them.
+    let namesLoading = AsyncMutex()
     private let observers = Mutex(Observers())
 
     private struct Observers {
@@ -61,8 +65,7 @@ package final class FileIndex: Sendable {
         configuration.prepareDatabase { database in
             // What is lost by a failure of power is found again by a scan; the database stays whole.
             try database.execute(sql: "PRAGMA synchronous = NORMAL")
-            try database.execute(sql: "PRAGMA cache_size = -16384")
-            try database.execute(sql: "PRAGMA mmap_size = 268435456")
+            try database.execute(sql: "PRAGMA cache_size = -8192")
         }
         do {
             try Self.makePrivate(path)
@@ -168,6 +171,14 @@ package final class FileIndex: Sendable {
     func tell(_ changes: ChangeSet?) {
         guard let changes, !changes.isEmpty else { return }
         for box in observers.withLock({ Array($0.followers.values) }) { box.put(changes) }
+    }
+
+    /// Tells all who follow that so much changed that nobody lists it.
+    func tellEverything() {
+        tell()
+        guard var changes = newChangeSet() else { return }
+        changes.touchEverything()
+        tell(changes)
     }
 
     /// Tells all who follow that something changed.

@@ -168,47 +168,51 @@ extension LibraryService {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries are followed.")
         }
         // What is wrong with it is said before anything else.
-        _ = try query(input.query, input.offsetFromUTC, context)
+        let query = try query(input.query, input.offsetFromUTC, context)
         let index = try await keeper(input.library, for: context).index()
+        let follows = LiveSearch.follows(query.condition)
         // From before the first answer, so that nothing falls between.
-        let changes = index.changes()
+        let changes = follows ? index.changeSets() : nil
+        var reasons = index.changes().makeAsyncIterator()
         let stream = try await pending.accept()
-        var known: [Int64: Library.Entry] = [:]
-        var isFirst = true
-        var next = changes.makeAsyncIterator()
-        repeat {
+        var live = LiveSearch(query, device: name(), limit: input.limit)
+        try await send(live.search(in: index), isFirst: true, to: stream)
+        while true {
+            // Many changes at once are one.
+            try await Task.sleep(for: .milliseconds(100))
+            var set: ChangeSet?
+            if let changes {
+                set = await changes.nextJoined()
+                if set == nil { break }
+            } else if await reasons.next() == nil {
+                break
+            }
             let start = ContinuousClock.now
             // Anew each time: `today` is another day at some time.
-            let page = try await index.search(
-                try query(input.query, input.offsetFromUTC, context), device: name(), limit: input.limit)
-            let cost = start.duration(to: .now)
-            // Of the first ones alone nobody could say which come and which go.
-            guard !page.hasMore else {
-                throw KithError(
-                    .exhausted,
-                    "More than \(min(input.limit, FileIndex.pageLimit)) are found, and so many can be followed. Narrow the query down."
-                )
-            }
-            var (now, found) = ([Int64: Library.Entry](), [Library.Entry]())
-            for entry in page.entries.map(Self.entry) {
-                now[entry.id] = entry
-                if known[entry.id] != entry { found.append(entry) }
-            }
-            let gone = known.keys.filter { now[$0] == nil }.sorted()
-            known = now
-            // In parts that fit a message; even an empty answer is one, at first.
-            var parts = found[...]
-            while isFirst || !parts.isEmpty || !gone.isEmpty {
-                let part = parts.prefix(100)
-                parts = parts.dropFirst(100)
-                try await stream.send(Search.Follow.Difference(found: Array(part), gone: parts.isEmpty ? gone : []))
-                isFirst = false
-                if parts.isEmpty { break }
-            }
-            // Many changes at once are one; and what takes long is done less often, others search here, too.
-            try await Task.sleep(for: max(.milliseconds(100), cost * 10))
-        } while await next.next() != nil
+            let now = try self.query(input.query, input.offsetFromUTC, context)
+            let difference =
+                if live.asks(now, device: name()), let set { try await live.apply(set, in: index) } else {
+                    try await live.search(in: index)
+                }
+            try await send(difference, isFirst: false, to: stream)
+            // What takes long is done less often: others search here, too.
+            try await Task.sleep(for: start.duration(to: .now) * 10)
+        }
         try await stream.finish()
+    }
+
+    /// Sends what differs in parts that fit a message; even an empty answer is one, at first.
+    private func send(
+        _ difference: LiveSearch.Difference, isFirst: Bool,
+        to stream: MethodStream<Search.Follow.Upstream, Search.Follow.Downstream>
+    ) async throws {
+        guard isFirst || !difference.isEmpty else { return }
+        var parts = difference.found.map(Self.entry)[...]
+        repeat {
+            let part = Array(parts.prefix(100))
+            parts = parts.dropFirst(100)
+            try await stream.send(Search.Follow.Difference(found: part, gone: parts.isEmpty ? difference.gone : []))
+        } while !parts.isEmpty
     }
 }
 

@@ -274,7 +274,7 @@ import Testing
         #expect(try await tree.index.problems().isEmpty)
         // As root every folder can be read: the problem is noted as a scan does.
         try await tree.index.database.write { database in
-            var writer = try ListingWriter(database, now: 0)
+            var writer = try ListingWriter(database, names: tree.index.names, now: 0)
             var state = ListingWriter.State(location: location.id, top: location.path, isFirst: false)
             for number in 0..<5 {
                 let path = Array(tree.path("f\(number)").utf8)

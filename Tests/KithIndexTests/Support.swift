@@ -86,35 +86,31 @@ final class IndexedTree: Sendable {
                             WHERE entry.folder <> 0 AND folder.id IS NULL)
                     """)
             contents["orphans"] = "\(orphans ?? -1)"
-            contents["searched"] = "\(try searched(database) == expected(database))"
+            // Until somebody searches there are none in memory.
+            contents["searched"] = "\(try !index.names.isLoaded || searched(index, database) == expected(database))"
             return contents
         }
     }
 
-    /// The parts of names by which each entry is found.
-    private static func searched(_ database: Database) throws -> [Int64: Set<String>] {
-        try database.execute(
-            sql: "CREATE VIRTUAL TABLE IF NOT EXISTS temp.terms USING fts5vocab (main, name_index, instance)")
-        var terms: [Int64: Set<String>] = [:]
-        for row in try Row.fetchAll(database, sql: "SELECT doc, term FROM temp.terms") {
-            terms[row[0], default: []].insert(row[1])
-        }
-        return terms
+    /// The names in memory, by the numbers of their entries; `nil` when they are of another version than the database.
+    static func searched(_ index: FileIndex, _ database: Database) throws -> [Int64: String]? {
+        let version = try Int64.fetchOne(database, sql: "SELECT value FROM meta WHERE name = 'names'") ?? -1
+        guard let names = index.names.names(version: version) else { return nil }
+        return names.contents
     }
 
-    /// The parts by which it should be.
-    private static func expected(_ database: Database) throws -> [Int64: Set<String>] {
-        var terms: [Int64: Set<String>] = [:]
-        for row in try Row.fetchAll(database, sql: "SELECT id, name FROM entry WHERE folder <> 0") {
-            let scalars = Array(foldedName([UInt8](row[1] as Data)).unicodeScalars)
-            guard scalars.count >= 3 else { continue }
-            for start in 0...(scalars.count - 3) {
-                var part = ""
-                part.unicodeScalars.append(contentsOf: scalars[start..<(start + 3)])
-                terms[row[0], default: []].insert(part)
-            }
-        }
-        return terms
+    /// What the names should be.
+    static func expected(_ database: Database) throws -> [Int64: String] {
+        let rows = try Row.fetchAll(
+            database,
+            sql: """
+                SELECT entry.id, entry.name, length(folder.path) FROM entry JOIN folder ON folder.id = entry.folder
+                """)
+        return Dictionary(
+            uniqueKeysWithValues: rows.map { row in
+                let name = [UInt8](row[1] as Data)
+                return (row[0], "\(foldedName(name)) \(name.count) \(row[2] as Int)")
+            })
     }
 
     /// What an index made from nothing holds.
@@ -125,5 +121,19 @@ final class IndexedTree: Sendable {
         let location = try index.addLocation(at: Array(top.utf8), rules: rules)
         _ = try await index.scan(location.id)
         return try Self.contents(of: index)
+    }
+}
+
+extension NameTable.Names {
+    /// The names with their lengths, by the numbers of their entries.
+    var contents: [Int64: String] {
+        var contents: [Int64: String] = [:]
+        for block in blocks {
+            for slot in 0..<block.count where block.isLive(slot) {
+                let name = String(decoding: block.text[block.range(slot)].prefix { $0 != 0 }, as: UTF8.self)
+                contents[block.id(slot)] = "\(name) \(block.measure(slot).name) \(block.measure(slot).folder)"
+            }
+        }
+        return contents
     }
 }

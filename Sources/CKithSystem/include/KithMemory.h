@@ -9,6 +9,9 @@ void kith_release_free_memory(void);
 /// Returns the number of bytes the process has allocated and not freed; 0 where that is not counted.
 size_t kith_allocated_memory(void);
 
+/// Returns where `count` bytes begin in others, or `length` when they are not among them. Of no bytes that is 0.
+size_t kith_find_bytes(const void *bytes, size_t length, const void *wanted, size_t count);
+
 /// Keeps this process's memory from core dumps and, on Linux, from other processes of the same user, as a debugger.
 /// A program it executes is an ordinary one again.
 void kith_hide_memory(void);

@@ -63,7 +63,7 @@ extension FileIndex {
                 }
                 return try Self.undo(row["id"], change, database, now: now())
             }
-            tell()
+            tellEverything()
             if var changes = newChangeSet() {
                 changes.note(tags)
                 tell(changes)

@@ -5,8 +5,7 @@ enum IndexSchema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("1") { database in
-            // A name is kept as the bytes it has on the disk; what is searched is its text, folded, in name_index, which
-            // has no content of its own: whoever deletes from it says what had been put in.
+            // A name is kept as the bytes it has on the disk.
             try database.execute(
                 sql: """
                     CREATE TABLE meta (
@@ -196,6 +195,14 @@ enum IndexSchema {
                         note TEXT,
                         PRIMARY KEY (location, path)
                     ) STRICT, WITHOUT ROWID;
+                    """)
+        }
+        migrator.registerMigration("search") { database in
+            // Names are searched in memory (NameTable). Every transaction that changes one counts this up.
+            try database.execute(
+                sql: """
+                    DROP TABLE name_index;
+                    INSERT INTO meta VALUES ('names', 0);
                     """)
         }
         return migrator

@@ -33,7 +33,7 @@ extension FileIndex {
         } catch {
             throw Self.failure("change \(location.name)", error)
         }
-        tell()
+        tellEverything()
         return try self.location(id)
     }
 

@@ -30,7 +30,7 @@ struct ListingWriter {
     private let keepsAnnotated: Bool
     private var nextID: Int64
     private let insertEntry: Statement
-    private let insertName: Statement
+    private let names: NameChanges
     private let updateEntry: Statement
     private let markGone: Statement
     private let selectChildren: Statement
@@ -41,8 +41,9 @@ struct ListingWriter {
     /// Begins, at a time in seconds since 1970.
     ///
     /// Unless it `keepsAnnotated`, what is removed goes with all that was noted of it.
-    init(_ database: Database, now: Int64, keepsAnnotated: Bool = true) throws {
+    init(_ database: Database, names: NameTable, now: Int64, keepsAnnotated: Bool = true) throws {
         self.database = database
+        self.names = NameChanges(database, names)
         self.now = now
         self.keepsAnnotated = keepsAnnotated
         nextID = try Int64.fetchOne(database, sql: "SELECT value FROM meta WHERE name = 'next'") ?? 1
@@ -52,7 +53,6 @@ struct ListingWriter {
                     (id, folder, name, kind, category, extension, size, modified, changed, created, inode, added, flags)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """)
-        insertName = try database.cachedStatement(sql: "INSERT INTO name_index (rowid, name) VALUES (?, ?)")
         updateEntry = try database.cachedStatement(
             sql: """
                 UPDATE entry SET kind = ?, category = ?, size = ?, modified = ?, changed = ?, created = ?, inode = ?,
@@ -74,8 +74,9 @@ struct ListingWriter {
                 """)
     }
 
-    /// Ends: what was used up of the numbers is kept.
+    /// Ends: what was used up of the numbers is kept, and the names that changed are told.
     func finish() throws {
+        try names.finish()
         try database.cachedStatement(sql: "UPDATE meta SET value = ? WHERE name = 'next'").execute(arguments: [nextID])
     }
 
@@ -121,7 +122,7 @@ struct ListingWriter {
                 id: row[0], kind: row[2], size: row[3], modified: row[4], changed: row[5], inode: row[6], flags: row[7],
                 created: row[8])
         }
-        if listing.problem == nil { try noteAttributes(listing.attributes, of: id) }
+        if listing.problem == nil, try noteAttributes(listing.attributes, of: id) { state.changes?.touch(id) }
         let folderIsHidden = try isHidden(id)
         for entry in listing.entries {
             state.counts.entries += 1
@@ -131,6 +132,10 @@ struct ListingWriter {
                     continue
                 }
                 try remove(old.id)
+                state.changes?.touch(old.id)
+                if old.kind == StoredKind.folder.rawValue {
+                    state.changes?.empty(listing.path.appending(name: entry.name))
+                }
             }
             if !state.isFirst, let id = try move(entry, into: id, folderIsHidden, listing, &state) {
                 // One that had another name in this folder has it no more.
@@ -141,8 +146,10 @@ struct ListingWriter {
         }
         for (name, old) in known where old.flags & IndexSchema.Flags.gone.rawValue == 0 {
             try markGone.execute(arguments: [old.id])
+            state.changes?.touch(old.id)
             if old.kind == StoredKind.folder.rawValue {
                 try setGone(true, beneath: listing.path.appending(name: name))
+                state.changes?.empty(listing.path.appending(name: name))
             }
             state.counts.removed += 1
         }
@@ -195,14 +202,17 @@ struct ListingWriter {
                     """), arguments: [id]) ?? false
     }
 
-    /// A folder's own times and size change with what is in it, which the folder around it is not told.
-    private func noteAttributes(_ attributes: FileAttributes, of id: Int64) throws {
+    /// Notes a folder's own times and size, which change with what is in it; the folder around it is not told.
+    ///
+    /// Returns true when they did.
+    private func noteAttributes(_ attributes: FileAttributes, of id: Int64) throws -> Bool {
         try database.cachedStatement(
             sql: """
                 UPDATE entry SET size = ?2, modified = ?3, changed = ?4
                 WHERE id = ?1 AND (size <> ?2 OR modified <> ?3 OR changed <> ?4)
                 """
         ).execute(arguments: [id, attributes.size, attributes.modified, attributes.changed])
+        return database.changesCount > 0
     }
 
     private func isHidden(_ id: Int64) throws -> Bool {
@@ -227,8 +237,7 @@ struct ListingWriter {
             flags(entry.name, isInHidden),
         ])
         try insertEntry.execute()
-        insertName.setUncheckedArguments([id, text.folded])
-        try insertName.execute()
+        names.set(id, entry.name, folded: text.folded, folder: listing.path.count)
         state.counts.added += 1
         state.changes?.note(id, .added, listing.path, entry.name)
         if attributes.kind == .folder {
@@ -264,6 +273,7 @@ struct ListingWriter {
         let path = listing.path.appending(name: entry.name)
         if old.kind == StoredKind.folder.rawValue, attributes.kind != .folder {
             try removeContents(of: old.id)
+            state.changes?.empty(path)
             try database.cachedStatement(sql: "DELETE FROM folder WHERE id = ?").execute(arguments: [old.id])
         }
         try updateEntry.execute(arguments: [
@@ -277,6 +287,7 @@ struct ListingWriter {
                 try addFolder(old.id, at: path, attributes, &state)
             } else if old.flags & IndexSchema.Flags.gone.rawValue != 0 || old.inode != attributes.inode {
                 try setGone(false, beneath: path)
+                state.changes?.touchEverything()
                 state.toList.append(path)
             }
         }
@@ -318,7 +329,6 @@ struct ListingWriter {
         guard let candidate = try candidate(attributes) else { return nil }
         let id = candidate.id
         let text = IndexedName(entry.name)
-        if let place = candidate.place { try forget(name: place.name, of: id) }
         try database.cachedStatement(
             sql: """
                 UPDATE entry SET folder = ?, name = ?, category = ?, extension = ?, modified = ?, changed = ?, created = ?,
@@ -329,7 +339,7 @@ struct ListingWriter {
             folder, Data(entry.name), text.category(attributes.kind), text.fileExtension, attributes.modified,
             attributes.changed, attributes.created, attributes.size, flags(entry.name, isInHidden), id,
         ])
-        try insertName.execute(arguments: [id, text.folded])
+        names.set(id, entry.name, folded: text.folded, folder: listing.path.count)
         state.counts.moved += 1
         let new = listing.path.appending(name: entry.name)
         guard let place = candidate.place else {
@@ -350,6 +360,8 @@ struct ListingWriter {
                 arguments: [
                     Data(old), Data(new), state.location, old.count + 1, old.beneath.from, old.beneath.to,
                 ])
+            try names.moved(to: new)
+            state.changes?.touchEverything()
             state.toList.append(new)
         }
         return id
@@ -391,8 +403,8 @@ struct ListingWriter {
     }
 
     /// Takes an entry out of its folder and of what is searched; what was noted of it waits for the file to turn up.
-    private func keep(_ id: Int64, name: [UInt8]) throws {
-        try forget(name: name, of: id)
+    private func keep(_ id: Int64) throws {
+        names.remove(id)
         try database.cachedStatement(
             sql: """
                 INSERT INTO kept (entry, device, mark)
@@ -410,12 +422,8 @@ struct ListingWriter {
     func remove(_ id: Int64) throws {
         try removeContents(of: id)
         try database.cachedStatement(sql: "DELETE FROM folder WHERE id = ?").execute(arguments: [id])
-        guard
-            let name = try Data.fetchOne(
-                database.cachedStatement(sql: "SELECT name FROM entry WHERE id = ?"), arguments: [id])
-        else { return }
-        if keepsAnnotated, try isAnnotated(id) { return try keep(id, name: [UInt8](name)) }
-        try forget(name: [UInt8](name), of: id)
+        if keepsAnnotated, try isAnnotated(id) { return try keep(id) }
+        names.remove(id)
         try database.cachedStatement(sql: "DELETE FROM entry WHERE id = ?").execute(arguments: [id])
     }
 
@@ -441,13 +449,9 @@ struct ListingWriter {
         // What is kept is found by the device of its folder, so that the folders go last.
         if keepsAnnotated { for folder in folders { try keepAnnotated(in: folder) } }
         for folder in folders {
-            let rows = try Row.fetchCursor(
-                database.cachedStatement(sql: "SELECT id, name FROM entry WHERE folder = ?"), arguments: [folder])
-            var children: [Int64] = []
-            while let row = try rows.next() {
-                children.append(row[0])
-                try forget(name: try Self.bytes(row, 1), of: row[0])
-            }
+            let children = try Int64.fetchCursor(
+                database.cachedStatement(sql: "SELECT id FROM entry WHERE folder = ?"), arguments: [folder])
+            while let child = try children.next() { names.remove(child) }
             try database.cachedStatement(sql: "DELETE FROM entry WHERE folder = ?").execute(arguments: [folder])
             if folder != id {
                 try database.cachedStatement(sql: "DELETE FROM folder WHERE id = ?").execute(arguments: [folder])
@@ -456,21 +460,14 @@ struct ListingWriter {
     }
 
     private func keepAnnotated(in folder: Int64) throws {
-        let rows = try Row.fetchAll(
+        let entries = try Int64.fetchAll(
             database.cachedStatement(
                 sql: """
-                    SELECT id, name FROM entry
+                    SELECT id FROM entry
                     WHERE folder = ? AND (EXISTS (SELECT 1 FROM tag_use WHERE tag_use.entry = entry.id)
                         OR EXISTS (SELECT 1 FROM annotation WHERE annotation.entry = entry.id))
                     """), arguments: [folder])
-        for row in rows { try keep(row[0], name: try Self.bytes(row, 1)) }
-    }
-
-    /// Takes a name out of what is searched: what goes in and what goes out have to be the same text.
-    private func forget(name: [UInt8], of id: Int64) throws {
-        try database.cachedStatement(
-            sql: "INSERT INTO name_index (name_index, rowid, name) VALUES ('delete', ?, ?)"
-        ).execute(arguments: [id, IndexedName(name).folded])
+        for entry in entries { try keep(entry) }
     }
 
     private static func bytes(_ row: Row, _ index: Int) throws -> [UInt8] {

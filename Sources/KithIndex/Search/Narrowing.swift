@@ -11,35 +11,43 @@ struct Narrowing {
 
     /// True when an index of the database gives what meets it.
     private(set) var isIndexed = false
-    /// True when that is the index of names.
+    /// True when it says what the names in memory do.
     private(set) var asksNames = false
 
+    /// The numbers of the entries whose names a match finds; `nil` when they are too many.
+    typealias Numbers = (NameMatch) -> [Int64]?
+
     /// What narrows a condition down, each part by itself: an entry meets all of them.
-    static func parts(of condition: Condition) -> [Narrowing] {
-        // One question to the index of names, not one for each word.
-        let names = condition.requiredPattern.map { [Self.names($0)] } ?? []
-        let rest = if case .all(let conditions) = condition { conditions } else { [condition] }
-        return names + rest.filter { $0.namePattern == nil }.compactMap { Narrowing($0) }
+    ///
+    /// What it says of names alone is left out.
+    static func parts(of condition: Condition, _ numbers: Numbers) -> [Narrowing] {
+        let all = if case .all(let conditions) = condition { conditions } else { [condition] }
+        return all.filter { !$0.isOnNames }.compactMap { Narrowing($0, numbers) }
+    }
+
+    /// The entries with these numbers.
+    init(among ids: [Int64]) {
+        self.init("entry.id IN (SELECT value FROM json_each(?))", [EntrySearch.list(ids)])
+        (isIndexed, asksNames) = (true, true)
     }
 
     /// What narrows a condition down; `nil` when nothing does.
-    private init?(_ condition: Condition) {
-        if let pattern = condition.namePattern {
-            self = Self.names(pattern)
-            return
-        }
+    private init?(_ condition: Condition, _ numbers: Numbers) {
         switch condition {
         case .everything, .not: return nil
-        case .all:
-            let parts = Self.parts(of: condition)
+        case .all(let conditions):
+            let parts = conditions.compactMap { Narrowing($0, numbers) }
             self.init(parts, joined: " AND ")
             isIndexed = parts.contains(where: \.isIndexed)
         case .any(let conditions):
             // Of any, each has to be narrow.
-            let parts = conditions.compactMap { Narrowing($0) }
+            let parts = conditions.compactMap { Narrowing($0, numbers) }
             guard parts.count == conditions.count else { return nil }
             if parts.isEmpty { self.init("FALSE") } else { self.init(parts, joined: " OR ") }
             isIndexed = parts.allSatisfy(\.isIndexed)
+        case .term(.name(let match)):
+            guard let ids = numbers(match) else { return nil }
+            self.init(among: ids)
         case .term(let term): self.init(term)
         }
     }
@@ -62,9 +70,6 @@ struct Narrowing {
 
     private init?(_ term: Term) {
         switch term {
-        case .name(let match):
-            guard let text = NameParts(match).shortText else { return nil }
-            self.init("CAST(entry.name AS TEXT) LIKE ? ESCAPE '\\'", ["%\(text)%"])
         case .inFolder(let folder):
             // Not every file system keeps names in the form in which they are asked for.
             guard folder.utf8.first == UInt8(ascii: "/"), folder.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
@@ -122,7 +127,7 @@ struct Narrowing {
                 "entry.id IN (SELECT entry FROM annotation WHERE rating BETWEEN ? AND ?)",
                 [range.lowerBound, range.upperBound])
         case .note: self.init("entry.id IN (SELECT entry FROM annotation WHERE note IS NOT NULL)")
-        case .path, .untagged, .location, .device, .flag, .date: return nil
+        case .name, .path, .untagged, .location, .device, .flag, .date: return nil
         }
     }
 
@@ -130,12 +135,6 @@ struct Narrowing {
     private static func media(_ condition: Narrowing?) -> Narrowing {
         Narrowing(
             "entry.id IN (SELECT entry FROM media WHERE \(condition?.sql ?? "TRUE"))", condition?.arguments ?? [])
-    }
-
-    private static func names(_ pattern: String) -> Narrowing {
-        var names = Narrowing("entry.id IN (SELECT rowid FROM name_index WHERE name_index MATCH ?)", [pattern])
-        (names.isIndexed, names.asksNames) = (true, true)
-        return names
     }
 
     private init(_ column: String, in values: [String]) {
@@ -155,24 +154,13 @@ struct Narrowing {
 }
 
 extension Condition {
-    /// The question for the index of names that says as much as this condition does; `nil` for one not on names alone.
-    fileprivate var namePattern: String? {
+    /// True when it is on names alone.
+    fileprivate var isOnNames: Bool {
         switch self {
-        case .term(.name(let match)): return NameParts(match).pattern
-        case .any(let conditions):
-            let patterns = conditions.compactMap(\.namePattern)
-            guard !patterns.isEmpty, patterns.count == conditions.count else { return nil }
-            return patterns.map { "(\($0))" }.joined(separator: " OR ")
-        case .all, .everything, .not, .term: return nil
+        case .all(let conditions), .any(let conditions): conditions.allSatisfy(\.isOnNames)
+        case .term(.name): true
+        case .everything, .not, .term: false
         }
-    }
-
-    /// The question for the index of names that every entry answers which meets this condition.
-    var requiredPattern: String? {
-        if let namePattern { return namePattern }
-        guard case .all(let conditions) = self else { return nil }
-        let patterns = conditions.compactMap(\.namePattern)
-        return patterns.isEmpty ? nil : patterns.map { "(\($0))" }.joined(separator: " AND ")
     }
 }
 
@@ -185,46 +173,5 @@ extension StoredKind {
             case .link: .link
             case .other: .special
             }
-    }
-}
-
-/// The texts of three characters or more that every name has which a match finds.
-struct NameParts {
-    private var texts: [String]
-
-    init(_ match: NameMatch) {
-        switch match {
-        case .contains(let text), .prefix(let text), .suffix(let text), .exact(let text): texts = [text]
-        case .glob(let glob):
-            texts = glob.parts.compactMap { if case .text(let text) = $0 { text } else { nil } }
-        case .regex(let expression): texts = expression.requiredText.map { [$0] } ?? []
-        }
-    }
-
-    /// A text in ASCII, too short for the index of names, as a pattern of LIKE; `nil` when there is none.
-    ///
-    /// LIKE knows no case but that of ASCII: the Kelvin sign is a `k` for it only after folding.
-    var shortText: String? {
-        guard let text = texts.max(by: { $0.utf8.count < $1.utf8.count }), !text.isEmpty,
-            text.utf8.allSatisfy({ $0 < 0x80 && $0 != UInt8(ascii: "k") })
-        else { return nil }
-        return text.replacing("\\", with: "\\\\").replacing("%", with: "\\%").replacing("_", with: "\\_")
-    }
-
-    /// The query for the index of names; `nil` when no part is long enough.
-    var pattern: String? {
-        var parts: [String] = []
-        for text in texts {
-            let scalars = Array(text.unicodeScalars)
-            guard scalars.count >= 3 else { continue }
-            // Overlapping parts say no more than those side by side, and the last one.
-            for start in Array(stride(from: 0, through: scalars.count - 3, by: 3)) + [scalars.count - 3] {
-                var part = ""
-                part.unicodeScalars.append(contentsOf: scalars[start..<(start + 3)])
-                let quoted = "\"\(part.replacing("\"", with: "\"\""))\""
-                if !parts.contains(quoted) { parts.append(quoted) }
-            }
-        }
-        return parts.isEmpty ? nil : parts.joined(separator: " AND ")
     }
 }

@@ -56,14 +56,6 @@ struct SearchOrder {
         columns.map { "\($0.sql) \($0.isDescending ? "DESC" : "ASC")" }.joined(separator: ", ")
     }
 
-    /// Tells whether a place is before another one.
-    func isBefore(_ left: [SearchPlace.Value], _ right: [SearchPlace.Value]) -> Bool {
-        for ((column, left), right) in zip(zip(columns, left), right) where left != right {
-            return column.isDescending ? right < left : left < right
-        }
-        return false
-    }
-
     /// The condition that entries behind a place meet.
     func condition(behind place: [SearchPlace.Value]) -> (sql: String, arguments: [any DatabaseValueConvertible]) {
         var sql = ""
@@ -110,9 +102,8 @@ package struct SearchPlace: Codable, Hashable, Sendable {
     var order: String
     /// The values of its columns.
     var values: [Value]
-    /// Of a search by what fits best: how well it fits, and the number of the last entry that was compared.
+    /// Of a search by what fits best: how well it fits.
     var rank: Rank?
-    var compared: Int64?
 
     /// The most bytes of its text.
     package static let textLimit = 24_576
@@ -133,45 +124,7 @@ package struct SearchPlace: Codable, Hashable, Sendable {
         self = place
     }
 
-    init(order: String, values: [Value], rank: Rank? = nil, compared: Int64? = nil) {
-        (self.order, self.values, self.rank, self.compared) = (order, values, rank, compared)
-    }
-}
-
-/// How well the name of an entry fits the words of a query; the least fits best.
-struct Rank: Comparable, Hashable, Codable, Sendable {
-    /// How well it fits, whatever its length; the least is best.
-    var fit: Int { place }
-    private let place: Int
-    private let length: Int
-    private let folder: Int
-    private let id: Int64
-
-    init(_ entry: FoundEntry, _ words: [String]) {
-        let name = Array(foldedName(entry.name).utf8)
-        place = words.map { Self.place(of: Array($0.utf8), in: name) }.reduce(0, +)
-        (length, folder, id) = (entry.name.count, entry.folder.count, entry.id)
-    }
-
-    private static func place(of wanted: [UInt8], in text: [UInt8]) -> Int {
-        guard !wanted.isEmpty, text.count >= wanted.count else { return 4 }
-        if text.starts(with: wanted) {
-            if text.count == wanted.count { return 0 }
-            return text[wanted.count] == UInt8(ascii: ".") ? 1 : 2
-        }
-        // At the beginning of a word: after what is neither a letter nor a digit.
-        for start in 1..<max(text.count - wanted.count + 1, 1)
-        where text[start] == wanted[0] && !Self.isWordByte(text[start - 1]) && text[start...].starts(with: wanted) {
-            return 3
-        }
-        return 4
-    }
-
-    private static func isWordByte(_ byte: UInt8) -> Bool {
-        byte >= 0x80 || byte >= 0x30 && byte <= 0x39 || byte >= 0x61 && byte <= 0x7A
-    }
-
-    static func < (left: Rank, right: Rank) -> Bool {
-        (left.place, left.length, left.folder, left.id) < (right.place, right.length, right.folder, right.id)
+    init(order: String, values: [Value], rank: Rank? = nil) {
+        (self.order, self.values, self.rank) = (order, values, rank)
     }
 }
