@@ -41,7 +41,7 @@ extension FileIndex {
     private func emptyFolders(of location: IndexLocation) async throws {
         var last: Int64 = 0
         while true {
-            let folders = try await database.write { [now, last] database in
+            let folders = try await database.write { [names, now, last] database in
                 let folders = try Int64.fetchAll(
                     database,
                     sql: """
@@ -49,8 +49,9 @@ extension FileIndex {
                             JOIN location ON location.entry = entry.folder
                         WHERE location.id = ? AND folder.id > ? ORDER BY folder.id LIMIT 20
                         """, arguments: [location.id, last])
-                let writer = try ListingWriter(database, now: now())
+                let writer = try ListingWriter(database, names: names, now: now())
                 for folder in folders { try writer.empty(folder) }
+                try writer.finish()
                 return folders
             }
             guard let end = folders.last else { return }
