@@ -162,8 +162,14 @@ struct OperationFlow {
         var lines = [
             "\(Self.counted(plan.totals)) in \(grouped(plan.totals.steps)) step\(plan.totals.steps == 1 ? "" : "s")"
         ]
-        if plan.totals.conflicts > 0 { lines.append("\(grouped(plan.totals.conflicts)) names are taken") }
-        if plan.totals.problems > 0 { lines.append("\(grouped(plan.totals.problems)) steps cannot be done") }
+        if plan.totals.conflicts > 0 {
+            lines.append(
+                KithCommand.counted(plan.totals.conflicts, "name") + (plan.totals.conflicts == 1 ? " is" : " are")
+                    + " taken")
+        }
+        if plan.totals.problems > 0 {
+            lines.append("\(KithCommand.counted(plan.totals.problems, "step")) cannot be done")
+        }
         if plan.crossesFileSystems { lines.append("copied to another file system, then deleted here") }
         for room in plan.room {
             lines.append(
