@@ -48,7 +48,7 @@ struct ClipboardLinkTests {
         var options = ScreenViewer.Options()
         options.wants.clipboard = true
         let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: options, clipboard: desk.local)
-        let witness = Witness()
+        let witness = ViewerWitness()
         try await withThrowingTaskGroup(of: Bool.self) { group in
             group.addTask {
                 try await viewer.run { witness.note($0) }

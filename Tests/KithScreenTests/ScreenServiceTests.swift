@@ -11,9 +11,9 @@ import Testing
 @Suite("A screen, from the host to the viewer")
 struct ScreenServiceTests {
     private func following<Result: Sendable>(
-        _ viewer: ScreenViewer, _ body: @escaping @Sendable (Witness) async throws -> Result
+        _ viewer: ScreenViewer, _ body: @escaping @Sendable (ViewerWitness) async throws -> Result
     ) async throws -> Result {
-        let witness = Witness()
+        let witness = ViewerWitness()
         return try await withThrowingTaskGroup(of: Result?.self) { group in
             group.addTask {
                 try await viewer.run { witness.note($0) }
@@ -33,7 +33,7 @@ struct ScreenServiceTests {
         let stage = try Stage()
         let viewer = ScreenViewer(Client(stage.owner()), of: nil, options: .init())
         try await following(viewer) { _ in
-            var random = SeededRandom()
+            var random = SeededRandom.fromEnvironment()
             for _ in 0..<60 {
                 let (x, y) = (Int.random(in: 0..<300, using: &random), Int.random(in: 0..<180, using: &random))
                 let noise = Bool.random(using: &random)
@@ -113,11 +113,11 @@ struct ScreenServiceTests {
         let stage = try Stage(.init(waitSeconds: 5))
         let owner = Client(stage.owner())
         let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
-        async let run: Void = viewer.run { _ in Issue.record("nothing is shown") }
+        let run = Task { try await viewer.run { _ in Issue.record("nothing is shown") } }
         try await eventually { stage.source.notices.count == 1 }
         let waiting = try await owner.call(ScreenSessions.List.self, Nothing()).sessions[0]
         stage.source.answer(.decided(session: waiting.id, isLetIn: false))
-        await #expect(throws: KithError(.denied, "")) { try await run }
+        await #expect(throws: KithError(.denied, "")) { try await run.value }
         await #expect(throws: KithError(.denied, "")) {
             try await viewer.run { _ in Issue.record("nothing is shown") }
         }
@@ -206,7 +206,7 @@ struct ScreenServiceTests {
         let stage = try Stage()
         let carrier = stage.carrier()
         let viewer = ScreenViewer(Client(carrier), of: nil, options: .init())
-        let witness = Witness()
+        let witness = ViewerWitness()
         let first = Task { try await viewer.run { witness.note($0) } }
         try await eventually { stage.source.notices.count == 1 }
         guard case .waiting(let id, _, _)? = stage.source.notices.first else {
@@ -233,7 +233,7 @@ struct ScreenServiceTests {
     func panic() async throws {
         let stage = try Stage(.init(consent: .unattended))
         let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
-        let witness = Witness()
+        let witness = ViewerWitness()
         let run = Task { try await viewer.run { witness.note($0) } }
         try await eventually { viewer.colours == stage.source.pixels }
         stage.source.answer(.panic)

@@ -47,7 +47,7 @@ final class Stage: Sendable {
 }
 
 /// What a viewer was told, in order, to be waited for.
-final class Witness: Sendable {
+final class ViewerWitness: Sendable {
     private struct State {
         var opened: Screen.View.Output?
         var isExact = false
