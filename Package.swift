@@ -333,7 +333,7 @@ let tests: [Target] = [
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio")),
     test("KithStore", "KithIdentity", "KithMLS", "KithTesting", logging, .product(name: "GRDB", package: "GRDB.swift")),
     test(
-        "KithIndex", "KithTesting", "KithCatalog", "KithContent", "CKithSystem", logging,
+        "KithIndex", "KithIO", "KithTesting", "KithCatalog", "KithContent", "CKithSystem", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
     test("KithJobs", "KithIO", "KithTesting", logging),
     test("KithSocket", "KithTesting", "KithRPC", "KithAPI", logging),
@@ -348,7 +348,7 @@ let tests: [Target] = [
         "KithNode", "KithTesting",
         crypto, logging),
     test(
-        "KithLibrary", "KithIndex", "KithJobs", "KithTesting", logging,
+        "KithLibrary", "KithIO", "KithIdentity", "KithAPI", "KithIndex", "KithJobs", "KithNode", "KithTesting", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
     test(
         "KithScreen", "KithTesting", "KithPixels", "KithIO", "KithIdentity", "KithAPI", "KithNode", logging,

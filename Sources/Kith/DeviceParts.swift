@@ -257,6 +257,8 @@ struct DeviceParts: Sendable {
                     await node.serve(endpoint, announcing: sockets.isEmpty ? nil : addresses, by: reach)
                     // Calls that were under way went through its relays.
                     reach.stop()
+                    // Whoever does not read what became of them must not keep the device from stopping.
+                    for socket in sockets { await socket.end() }
                 }
                 group.addTask { await reach.run() }
                 if let discovery { group.addTask { await announce(by: discovery) } }

@@ -41,8 +41,8 @@ public struct FilesService: Service {
             .stream(Files.Substream.self) { try await slots.join($0, $1, $2) },
             .stream(Files.Find.self) { try await FolderSearch($0, $1, clock: clock).run($2, on: disk) }.limited(to: 16),
             .stream(Files.Usage.self) { try await FolderUsage($0, $1).run($2, on: disk) }.limited(to: 16),
-            .stream(Files.Follow.self) { try await FileFollowing($0, $1, clock: clock).run($2, on: disk) }.limited(
-                to: 64),
+            .stream(Files.Follow.self) { try await FileFollowing($0, $1, clock: clock).run($2, on: disk) }
+                .limited(to: 64).endingAtShutdown(),
             .stream(Files.Duplicate.self) { input, context, pending in
                 let job = try await onDisk { try DuplicateJob(input, for: context, clock: clock) }
                 try await job.run(on: disk, active: active, reportingTo: try await pending.accept())

@@ -102,7 +102,7 @@ public final class InboxService: Service {
                 try await OfferDelivery(input, client: context.client, disk: self.disk, clock: self.clock).run(pending)
             },
             .call(Inbox.List.self) { _, _ in self.state.withLock { $0.table.entries(at: self.storage.now()) } },
-            .stream(Inbox.Watch.self) { _, _, pending in try await self.watch(pending) },
+            .stream(Inbox.Watch.self) { _, _, pending in try await self.watch(pending) }.endingAtShutdown(),
             .call(Inbox.Decide.self) { input, _ in try await self.disk.run { try self.decide(input) } },
             .call(Inbox.SetRule.self) { input, _ in try self.rule(input) },
         ]

@@ -42,8 +42,8 @@ package final class OperationsService: Service {
                 try await self.settle()
                 return Operations.List.Output(operations: try await self.engine.operations(limit: input.limit))
             },
-            .stream(Operations.Follow.self) { input, _, pending in try await self.follow(input, pending) }.limited(
-                to: 32),
+            .stream(Operations.Follow.self) { input, _, pending in try await self.follow(input, pending) }
+                .endingAtShutdown(),
             .call(Trash.List.self) { input, _ in try await self.engine.trashed(input) }.limited(to: 4),
             .call(Trash.Restore.self) { input, context in
                 try await self.engine.plan(

@@ -13,6 +13,8 @@ package final class Reactor: Sendable {
     /// The condition a task waits for.
     package enum Interest: Hashable, Sendable {
         case reading, writing
+        /// The other end closed, or gave up, the direction in which it writes, or both; only of what is watched for reading.
+        case end
         /// The other end closed, or gave up, both directions.
         case hangUp
     }
@@ -123,18 +125,20 @@ private final class Core: TaskExecutor {
         var readable = 0
         /// The next wait to write ends at once.
         var isWritable = false
-        /// For good.
+        /// For good, as the next.
+        var hasEnded = false
         var isHungUp = false
         /// The system reports that it can be written.
         var reportsWriting = false
         /// Tickets of those who wait.
         var readers: [UInt64] = []
         var writers: [UInt64] = []
+        var ends: [UInt64] = []
         var hangUps: [UInt64] = []
 
         /// Forgets that it is ready; returns whether it was.
         mutating func takeReadiness(_ interest: Reactor.Interest) -> Bool {
-            if isAlwaysReady { return interest != .hangUp }
+            if isAlwaysReady { return interest == .reading || interest == .writing }
             switch interest {
             case .reading:
                 defer { readable = max(readable - 1, 0) }
@@ -142,6 +146,7 @@ private final class Core: TaskExecutor {
             case .writing:
                 defer { isWritable = false }
                 return isWritable
+            case .end: return hasEnded
             case .hangUp: return isHungUp
             }
         }
@@ -150,6 +155,7 @@ private final class Core: TaskExecutor {
             switch interest {
             case .reading: readers.append(ticket)
             case .writing: writers.append(ticket)
+            case .end: ends.append(ticket)
             case .hangUp: hangUps.append(ticket)
             }
         }
@@ -158,6 +164,7 @@ private final class Core: TaskExecutor {
             switch interest {
             case .reading: readers.removeAll { $0 == ticket }
             case .writing: writers.removeAll { $0 == ticket }
+            case .end: ends.removeAll { $0 == ticket }
             case .hangUp: hangUps.removeAll { $0 == ticket }
             }
         }
@@ -239,7 +246,7 @@ private final class Core: TaskExecutor {
         let waiters = state.withLock { state -> [Waiter<Void>] in
             guard let entry = state.entries[token] else { return [] }
             if !entry.isAlwaysReady { kith_reactor_remove(reactor, descriptor) }
-            let waiters = (entry.readers + entry.writers + entry.hangUps).compactMap { state.take($0) }
+            let waiters = (entry.readers + entry.writers + entry.ends + entry.hangUps).compactMap { state.take($0) }
             state.entries[token] = nil
             return waiters
         }
@@ -308,6 +315,10 @@ private final class Core: TaskExecutor {
                 state.entries.values[index].reportsWriting = status < 0
             }
             while let ticket = state.entries.values[index].writers.first { state.take(ticket, &woken) }
+        }
+        if ready & UInt8(KITH_READY_ENDED) != 0 {
+            state.entries.values[index].hasEnded = true
+            while let ticket = state.entries.values[index].ends.first { state.take(ticket, &woken) }
         }
         if ready & UInt8(KITH_READY_HUNG_UP) != 0 {
             state.entries.values[index].isHungUp = true

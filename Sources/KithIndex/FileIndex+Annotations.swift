@@ -56,7 +56,7 @@ extension FileIndex {
     /// - Throws: `.notFound` for a path that is not in the index.
     package func annotation(of path: [UInt8]) async throws(KithError) -> Annotation {
         do {
-            return try await database.read { database in
+            return try await read { database in
                 try Self.annotation(of: try Self.entry(at: path, database), database)
             }
         } catch {

@@ -63,7 +63,7 @@ extension FileIndex {
         let whole = path.isEmpty ? location.path : location.path.appending(name: path)
         let count = min(max(limit, 1), Self.pageLimit)
         do {
-            return try await database.read { database in
+            return try await read { database in
                 guard
                     let folder = try Int64.fetchOne(
                         database, sql: "SELECT id FROM folder WHERE location = ? AND path = ?",
@@ -185,7 +185,7 @@ extension FileIndex {
 
     private func indexed(_ id: Int64) async throws(KithError) -> Indexed {
         do {
-            return try await database.read { database in
+            return try await read { database in
                 guard
                     let row = try Row.fetchOne(
                         database,

@@ -62,7 +62,7 @@ extension FileIndex {
                     }
                 }
                 let now = now()
-                let id = try Int64.fetchOne(database, sql: "SELECT value FROM meta WHERE name = 'next'") ?? 1
+                let id = try IndexSchema.nextNumber(database)
                 try database.execute(sql: "UPDATE meta SET value = ? WHERE name = 'next'", arguments: [id + 1])
                 // Its own row: in no folder, and not among the names that are searched.
                 try database.execute(
@@ -189,7 +189,7 @@ extension FileIndex {
 
     /// True when a location is the only one, and nothing of it is in the index, nor kept of one that was.
     func isEmpty(_ location: IndexLocation) async throws -> Bool {
-        try await database.read { database in
+        try await read { database in
             try Bool.fetchOne(
                 database,
                 sql: """
@@ -224,7 +224,7 @@ extension FileIndex {
         in location: Int64? = nil, after: Int64 = 0, limit: Int = 100
     ) async throws(KithError) -> [FolderProblem] {
         do {
-            return try await database.read { database in
+            return try await read { database in
                 try Row.fetchAll(
                     database,
                     sql: """

@@ -14,7 +14,7 @@ extension FileIndex {
         while true {
             if !names.isLoaded { try await loadNames() }
             do {
-                return try await database.read { [names] database in
+                return try await read { [names] database in
                     guard let names = names.names(version: try Self.nameVersion(database)) else {
                         throw NamesOutdated()
                     }
@@ -35,7 +35,7 @@ extension FileIndex {
         defer { namesLoading.unlock() }
         guard !names.isLoaded else { return }
         names.beginLoading()
-        let read = try await database.read { database in
+        let read = try await read { database in
             var names = NameTable.Names(version: try Self.nameVersion(database), blocks: [])
             let rows = try Row.fetchCursor(
                 database,

@@ -54,7 +54,7 @@ extension FileIndex {
     /// Runs `body` as a scan with a number of its own, and then removes what has gone.
     ///
     /// Several go on at once. What one misses another may find, in a location of its own: it is removed by the one that
-    /// ends last.
+    /// ends last, or by each of several that end together.
     func withScan<Result: Sendable>(
         _ what: String, _ body: (_ number: Int64) async throws -> Result
     ) async throws(KithError) -> Result {
@@ -71,6 +71,7 @@ extension FileIndex {
             }
             begun = number
             let result = try await body(number)
+            scans.withLock { $0.endListing(number) }
             try await removeGone()
             return result
         } catch {
@@ -78,14 +79,14 @@ extension FileIndex {
         }
     }
 
-    /// Removes what has gone, a part at a time, unless another scan goes on.
+    /// Removes what has gone, a part at a time, unless another scan may still find it elsewhere.
     private func removeGone() async throws {
         var hasMore = true
         while hasMore {
             let empty = newChangeSet()
             let changes: ChangeSet?
             (hasMore, changes) = try await database.write { [self] database in
-                guard scans.withLock({ $0.isAlone }) else { return (false, nil) }
+                guard scans.withLock({ $0.hasListedAll }) else { return (false, nil) }
                 var changes = empty
                 let writer = try ListingWriter(database, names: names, now: now())
                 let hasMore = try writer.removeGone(limit: 200, &changes)
@@ -102,7 +103,7 @@ extension FileIndex {
         let shown = String(decoding: location.path, as: UTF8.self)
         let device: Int64?
         do {
-            device = try await database.read { database in
+            device = try await read { database in
                 try Int64.fetchOne(
                     database, sql: "SELECT device FROM location WHERE id = ?", arguments: [location.id])
             }

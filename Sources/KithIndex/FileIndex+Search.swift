@@ -63,7 +63,7 @@ extension FileIndex {
         let search = EntrySearch(query, device: device, stop: stop, visiting: visiting)
         do {
             return try await withTaskCancellationHandler {
-                guard usesNames, search.needsNames else { return try await database.read { try body(search, $0) } }
+                guard usesNames, search.needsNames else { return try await read { try body(search, $0) } }
                 return try await readNames { names, database in try body(search.with(names), database) }
             } onCancel: {
                 stop.isSet.store(true, ordering: .relaxed)

@@ -30,7 +30,7 @@ extension FileIndex {
     /// Counts what is in it, which takes time with its size: a tenth of a second for a million entries.
     package func statistics() async throws(KithError) -> IndexStatistics {
         do {
-            var statistics = try await database.read { database in
+            var statistics = try await read { database in
                 var statistics = IndexStatistics()
                 // Sizes are what file systems say, also of files full of holes: their sum may be no integer of 64 bits.
                 let rows = try Row.fetchCursor(

@@ -24,6 +24,8 @@ package final class FileIndex: Sendable {
     let batch: Int
     /// For walks.
     let disk = DiskExecutor()
+    /// For tasks that read.
+    let reading = ReadingQueue()
     /// The scans that go on; each takes the database for a transaction at a time.
     let scans = Mutex(RunningScans())
     /// The names in memory, once they were searched.
@@ -61,7 +63,7 @@ package final class FileIndex: Sendable {
         configuration.foreignKeysEnabled = true
         configuration.busyMode = .timeout(5)
         configuration.label = "kith.index"
-        configuration.maximumReaderCount = 4
+        configuration.maximumReaderCount = ReadingQueue.connections
         configuration.prepareDatabase { database in
             // What is lost by a failure of power is found again by a scan; the database stays whole.
             try database.execute(sql: "PRAGMA synchronous = NORMAL")

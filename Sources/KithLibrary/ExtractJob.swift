@@ -4,6 +4,7 @@ import KithExtractor
 import KithIO
 import KithIndex
 import KithJobs
+import KithNode
 import KithWire
 
 /// Reads the text and the properties of the files of a location that are not known, or not as the files are now.
@@ -71,6 +72,8 @@ struct ExtractionReader: Sendable {
     let index: FileIndex
     let extractor: ContentExtractor
     let disk: DiskExecutor
+    /// What is read for nobody.
+    let protection: ProtectedFiles?
 
     /// Reads files, two at a time; those that are not there, or are others now, are left out.
     ///
@@ -100,7 +103,12 @@ struct ExtractionReader: Sendable {
     ) async throws -> (outcome: ExtractionOutcome, result: ContentExtractor.Result?)? {
         let file: ExtractionFile?
         do {
-            file = try await disk.run { [index] in try index.open(item) }
+            file = try await disk.run { [index, protection] in
+                guard let protection else { return try unsafe index.open(item) }
+                return try unsafe protection.with { protection in
+                    Result { () throws(KithError) in try unsafe index.open(item, protection: protection) }
+                }.get()
+            }
         } catch let error as KithError where error.code == .denied {
             // Its rights are no reason to try it again and again: it is when they change.
             return (.unreadable(error.message), nil)

@@ -19,7 +19,7 @@ extension LibraryService {
             },
             .call(Locations.Report.self) { input, _ in try await self.report(input) },
             .stream(Duplicates.Find.self) { input, _, pending in try await self.find(input, pending) }.limited(to: 4),
-            .call(Duplicates.Copies.self) { input, context in try await self.copies(input, context) }.limited(to: 8),
+            .query(Duplicates.Copies.self, among: visitors) { input, context in try await self.copies(input, context) },
         ]
     }
 

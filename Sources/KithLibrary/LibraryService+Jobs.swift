@@ -19,7 +19,7 @@ extension LibraryService {
             .call(Jobs.Pause.self) { input, _ in try await self.change(input) { try await $0.pause($1) } },
             .call(Jobs.Resume.self) { input, _ in try await self.change(input) { try await $0.resume($1) } },
             .call(Jobs.Cancel.self) { input, _ in try await self.change(input) { try await $0.cancel($1) } },
-            .stream(Jobs.Follow.self) { input, _, pending in try await self.follow(input, pending) }.limited(to: 16),
+            .stream(Jobs.Follow.self) { input, _, pending in try await self.follow(input, pending) }.endingAtShutdown(),
         ]
     }
 

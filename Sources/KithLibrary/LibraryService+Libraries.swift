@@ -10,12 +10,12 @@ extension LibraryService {
     /// The methods about libraries as a whole, and those by which another device looks into one.
     var librariesHandlers: [Handler] {
         [
-            .call(Libraries.List.self) { input, context in try await self.list(input, context) }.limited(to: 2),
-            .call(Libraries.Info.self) { input, context in
+            .query(Libraries.List.self, among: visitors) { input, context in try await self.list(input, context) },
+            .query(Libraries.Info.self, among: visitors) { input, context in
                 let isOwner = context.caller == .owner
                 let library = try await self.collection.library(input.library, isOwner: isOwner)
                 return await self.summary(library, counted: true, isOwner: isOwner)
-            }.limited(to: 2),
+            },
             .call(Libraries.Create.self) { input, _ in
                 let path = try input.path.map { try Self.folder($0) }
                 return await self.summary(try await self.collection.create(name: input.name, at: path))
@@ -61,7 +61,9 @@ extension LibraryService {
                     return await self.summary(library, counted: true)
                 }
             },
-            .call(Locations.Browse.self) { input, context in try await self.browse(input, context) }.limited(to: 8),
+            .query(Locations.Browse.self, among: visitors) { input, context in
+                try await self.browse(input, context)
+            },
             .stream(Locations.Read.self) { try await self.read($0, $1, $2) }.limited(to: 16),
         ]
     }
@@ -190,7 +192,7 @@ extension LibraryService {
             Array(end), in: input.id, after: input.after?.bytes, limit: input.limit)
         var (entries, bytes) = ([Library.Entry](), 0)
         for found in page.entries {
-            let entry = Self.entry(found)
+            let entry = Self.entry(found, for: context)
             bytes += entry.path.bytes.count + entry.tags.reduce(0) { $0 + $1.utf8.count }
             if bytes > Self.answerLimit, !entries.isEmpty {
                 return Locations.Browse.Output(entries: entries, hasMore: true)
@@ -205,13 +207,15 @@ extension LibraryService {
     ) async throws {
         let index = try await keeper(input.library, for: context).index()
         let protection = context.protection
-        let file = try await disk.run {
-            try await index.open(entry: input.entry) { descriptor in
-                // What cannot be told is kept.
-                unsafe protection?.with { unsafe kith_protection_covers($0, descriptor) != 0 } ?? false
+        let file = try await visitors.run(context.caller) { [disk] in
+            try await disk.run {
+                try await index.open(entry: input.entry) { descriptor in
+                    // What cannot be told is kept.
+                    unsafe protection?.with { unsafe kith_protection_covers($0, descriptor) != 0 } ?? false
+                }
             }
         }
-        let stream = try await pending.accept(Self.entry(file.entry)).bytes
+        let stream = try await pending.accept(Self.entry(file.entry, for: context)).bytes
         let queue = BoundedQueue<[UInt8]>(capacity: 4)
         try await withThrowingTaskGroup { group in
             group.addTask(executorPreference: disk) {

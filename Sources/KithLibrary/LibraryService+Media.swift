@@ -13,8 +13,12 @@ extension LibraryService {
     var mediaHandlers: [Handler] {
         [
             // Each may start a process, and others wait for the same few.
-            .call(Media.Describe.self) { input, context in try await self.describe(input, context) }.limited(to: 8),
-            .call(Media.Thumbnail.self) { input, context in try await self.thumbnail(input, context) }.limited(to: 8),
+            .query(Media.Describe.self, among: contentVisitors) { input, context in
+                try await self.describe(input, context)
+            },
+            .query(Media.Thumbnail.self, among: contentVisitors) { input, context in
+                try await self.thumbnail(input, context)
+            },
             .call(Media.Extract.self) { input, _ in try await self.extract(input) },
         ]
     }
@@ -28,7 +32,7 @@ extension LibraryService {
                 .unsupported,
                 "What is in files cannot be read: kith-extract is not installed beside kith. `make install` does that.")
         }
-        return ExtractionReader(index: index, extractor: extractor, disk: disk)
+        return ExtractionReader(index: index, extractor: extractor, disk: disk, protection: protection.value)
     }
 
     private func extract(_ input: Media.Extract.Input) async throws -> Jobs.Job {

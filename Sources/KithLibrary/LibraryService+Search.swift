@@ -9,45 +9,44 @@ extension LibraryService {
     /// Searches, what is noted of entries, and the folders that could not be read.
     var searchHandlers: [Handler] {
         [
-            .call(Search.Find.self) { input, context in try await self.find(input, context) }.limited(to: 8),
-            .stream(Search.Follow.self) { try await self.follow($0, $1, $2) }.limited(to: 16),
-            .call(Search.Facets.self) { input, context in try await self.facets(input, context) }.limited(to: 2),
-            .call(Locations.Problems.self) { input, context in try await self.problems(input, context) },
+            .query(Search.Find.self, among: visitors) { input, context in try await self.find(input, context) },
+            .stream(Search.Follow.self) { try await self.follow($0, $1, $2) }.limited(to: 16).endingAtShutdown(),
+            .query(Search.Facets.self, among: visitors) { input, context in try await self.facets(input, context) },
+            .query(Locations.Problems.self, among: visitors) { input, context in
+                try await self.problems(input, context)
+            },
             .call(Annotations.Change.self) { input, context in try await self.annotate(input, context) },
-            .call(Annotations.Get.self) { input, context in try await self.annotation(input, context) },
+            .query(Annotations.Get.self, among: visitors) { input, context in
+                try await self.annotation(input, context)
+            },
         ]
     }
 
     /// The most bytes of paths and tags in one answer, which has to fit a message of 1 MiB with all around them.
     static let answerLimit = 400 << 10
 
-    private func query(_ text: String, _ offset: Int?, _ context: CallContext) throws -> SearchQuery {
+    private func query(_ text: String, _ offset: Int?) throws -> SearchQuery {
         let offset = offset ?? 0
         guard (-86_400...86_400).contains(offset) else {
             throw KithError(.invalid, "`offsetFromUTC` is at most a day, in seconds.")
         }
         guard !text.utf8.contains(0) else { throw KithError(.invalid, "A query has no NUL in it.") }
-        let query: SearchQuery
         do throws(QueryError) {
-            query = try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
+            return try SearchQuery(text, now: Int64(Date().timeIntervalSince1970), offsetFromUTC: offset)
         } catch {
             let fault = String(decoding: Array(text.utf8)[error.range].prefix(64), as: UTF8.self)
             throw KithError(
                 .invalid,
                 "The query has a fault at byte \(error.range.lowerBound), \u{201C}\(fault)\u{201D}: \(error.message)")
         }
-        // By which grant it came in was said by its text.
-        guard context.caller == .owner || !query.condition.asksForContent || Search.mayAskForContent(text) else {
-            throw KithError(.invalid, "A query for the content of files spells `content:` out.")
-        }
-        return query
     }
 
     private func find(_ input: Search.Find.Input, _ context: CallContext) async throws -> Search.Find.Output {
         guard input.limit > 0 else {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries come.")
         }
-        let query = try query(input.query, input.offsetFromUTC, context)
+        let query = try query(input.query, input.offsetFromUTC)
+        let access = try ContentAccess(for: query, by: context)
         let after = try input.after.flatMap { try Self.place($0) }
         let index = try await keeper(input.library, for: context).index()
         let page = try await index.search(query, device: name(), after: after, limit: input.limit)
@@ -55,7 +54,7 @@ extension LibraryService {
         if input.countsAll == true, total == nil { total = try await index.count(query, device: name()) }
         var (entries, bytes) = ([Library.Entry](), 0)
         for found in page.entries {
-            let entry = Self.entry(found)
+            let entry = Self.entry(found, withContent: access.isGranted)
             bytes +=
                 entry.path.bytes.count + (entry.note?.utf8.count ?? 0) + entry.tags.reduce(0) { $0 + $1.utf8.count }
             if bytes > Self.answerLimit, !entries.isEmpty { break }
@@ -81,7 +80,8 @@ extension LibraryService {
     private func facets(
         _ input: Search.Facets.Input, _ context: CallContext
     ) async throws -> Search.Facets.Output {
-        let query = try query(input.query, input.offsetFromUTC, context)
+        let query = try query(input.query, input.offsetFromUTC)
+        _ = try ContentAccess(for: query, by: context)
         let index = try await keeper(input.library, for: context).index()
         let facets = try await index.facets(query, device: name(), offsetFromUTC: input.offsetFromUTC ?? 0)
         let names = Dictionary(
@@ -168,7 +168,8 @@ extension LibraryService {
             throw KithError(.invalid, "`limit` must be 1 or more; at most 1,000 entries are followed.")
         }
         // What is wrong with it is said before anything else.
-        let query = try query(input.query, input.offsetFromUTC, context)
+        let query = try query(input.query, input.offsetFromUTC)
+        let access = try ContentAccess(for: query, by: context)
         let index = try await keeper(input.library, for: context).index()
         let follows = LiveSearch.follows(query.condition)
         // From before the first answer, so that nothing falls between.
@@ -176,7 +177,12 @@ extension LibraryService {
         var reasons = index.changes().makeAsyncIterator()
         let stream = try await pending.accept()
         var live = LiveSearch(query, device: name(), limit: input.limit)
-        try await send(live.search(in: index), isFirst: true, to: stream)
+        var difference: LiveSearch.Difference
+        (difference, live) = try await visitors.run(context.caller) { [live] in
+            var live = live
+            return (try await live.search(in: index), live)
+        }
+        try await send(difference, isFirst: true, access, to: stream)
         while true {
             // Many changes at once are one.
             try await Task.sleep(for: .milliseconds(100))
@@ -189,12 +195,14 @@ extension LibraryService {
             }
             let start = ContinuousClock.now
             // Anew each time: `today` is another day at some time.
-            let now = try self.query(input.query, input.offsetFromUTC, context)
-            let difference =
-                if live.asks(now, device: name()), let set { try await live.apply(set, in: index) } else {
-                    try await live.search(in: index)
-                }
-            try await send(difference, isFirst: false, to: stream)
+            let asked = try self.query(input.query, input.offsetFromUTC)
+            // Who follows has waited before, and waits again rather than end.
+            (difference, live) = try await visitors.run(context.caller, isPatient: true) { [live, set, name] in
+                var live = live
+                guard live.asks(asked, device: name()), let set else { return (try await live.search(in: index), live) }
+                return (try await live.apply(set, in: index), live)
+            }
+            try await send(difference, isFirst: false, access, to: stream)
             // What takes long is done less often: others search here, too.
             try await Task.sleep(for: start.duration(to: .now) * 10)
         }
@@ -203,28 +211,15 @@ extension LibraryService {
 
     /// Sends what differs in parts that fit a message; even an empty answer is one, at first.
     private func send(
-        _ difference: LiveSearch.Difference, isFirst: Bool,
+        _ difference: LiveSearch.Difference, isFirst: Bool, _ access: ContentAccess,
         to stream: MethodStream<Search.Follow.Upstream, Search.Follow.Downstream>
     ) async throws {
         guard isFirst || !difference.isEmpty else { return }
-        var parts = difference.found.map(Self.entry)[...]
+        var parts = difference.found.map { Self.entry($0, withContent: access.isGranted) }[...]
         repeat {
             let part = Array(parts.prefix(100))
             parts = parts.dropFirst(100)
             try await stream.send(Search.Follow.Difference(found: part, gone: parts.isEmpty ? difference.gone : []))
         } while !parts.isEmpty
-    }
-}
-
-extension Condition {
-    /// Whether it asks for what is in files.
-    fileprivate var asksForContent: Bool {
-        switch self {
-        case .everything: false
-        case .not(let condition): condition.asksForContent
-        case .all(let conditions), .any(let conditions): conditions.contains(where: \.asksForContent)
-        case .term(.content), .term(.has): true
-        case .term: false
-        }
     }
 }

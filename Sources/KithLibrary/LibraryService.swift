@@ -25,7 +25,11 @@ public final class LibraryService: Service {
     /// Reads what is in files; `nil` when the program for it is not there.
     let extractor: ContentExtractor?
     let thumbnails: ThumbnailCache
+    /// The calls of other devices that read an index, and those that read files.
+    let (visitors, contentVisitors) = (LibraryService.indexVisitors(), LibraryService.contentVisitors())
     let name: @Sendable () -> String
+    /// The files of kith itself, which are read for nobody; known once the service has started.
+    let protection = Locked<ProtectedFiles?>(nil)
 
     /// Makes the service.
     ///
@@ -59,13 +63,13 @@ public final class LibraryService: Service {
     public var handlers: [Handler] {
         [
             .call(Locations.Add.self) { input, context in try await self.add(input, context) },
-            .call(Locations.List.self) { input, context in try await self.list(input, context) },
+            .query(Locations.List.self, among: visitors) { input, context in try await self.list(input, context) },
             .call(Locations.Remove.self) { input, context in
                 try await self.keeper(input.library, for: context).remove(input.id)
                 return Nothing()
             },
-            .stream(Locations.Scan.self) { try await self.scan($0, $1, $2) },
-            .call(Tags.List.self) { input, context in try await self.tags(input, context) },
+            .stream(Locations.Scan.self) { try await self.scan($0, $1, $2) }.endingAtShutdown(),
+            .query(Tags.List.self, among: visitors) { input, context in try await self.tags(input, context) },
             .call(Tags.Change.self) { input, context in try await self.change(input, context) },
             .call(Tags.Delete.self) { input, context in
                 try await self.keeper(input.library, for: context).index().deleteTag(Self.tag(input.name))
@@ -79,6 +83,7 @@ public final class LibraryService: Service {
     /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
     public func start(_ context: StartContext) async throws {
         if let events = context.events { await collection.publish(in: events, shutdown: context.shutdown) }
+        protection.set(context.protection)
         extractor?.open()
         await collection.start()
         await startJobs()

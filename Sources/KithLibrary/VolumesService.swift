@@ -6,7 +6,7 @@ package import KithJobs
 package import KithNode
 import KithWire
 
-/// The file systems that are mounted on this device: for its own person, and to be listed with the grant `library`.
+/// The file systems that are mounted on this device, for its own person.
 package final class VolumesService: Service {
     private let table = VolumeTable()
     private let disk = DiskExecutor()
@@ -21,8 +21,9 @@ package final class VolumesService: Service {
     /// The methods it serves.
     package var handlers: [Handler] {
         [
-            .call(Volumes.List.self) { input, _ in try await self.list(input) }.limited(to: 4),
-            .stream(Volumes.Follow.self) { input, _, pending in try await self.follow(input, pending) }.limited(to: 16),
+            .call(Volumes.List.self) { input, _ in try await self.list(input) },
+            .stream(Volumes.Follow.self) { input, _, pending in try await self.follow(input, pending) }
+                .endingAtShutdown(),
             .call(Volumes.Test.self) { input, _ in try await self.test(input) },
             .call(Volumes.TestResult.self) { input, _ in try await self.result(input) },
             .call(Volumes.Eject.self) { input, _ in try await self.eject(input) }.limited(to: 2),

@@ -43,6 +43,7 @@ public struct Handler: Sendable {
         var statistics = ActionStatistics()
         var hasOwnGrant = false
         var isRoutine = false
+        var endsAtShutdown = false
         /// Makes the method under its full name; `nil` when it has that already.
         var make: (@Sendable (String) -> AnyMethod)?
     }
@@ -77,6 +78,8 @@ public struct Handler: Sendable {
     var hasOwnGrant: Bool { content.hasOwnGrant }
     /// True when a call of it is not worth a line in the audit log, because every connection makes one.
     var isRoutine: Bool { content.isRoutine }
+    /// True when its streams end as soon as the device begins to stop.
+    var endsAtShutdown: Bool { content.endsAtShutdown }
 
     private init(method: AnyMethod, body: Body) {
         storage = Storage(Content(method: method, body: body))
@@ -132,6 +135,18 @@ public struct Handler: Sendable {
         var limited = self
         limited.content.perDevice = perDevice
         return limited
+    }
+
+    /// Ends its streams, with `.closed`, as soon as the device begins to stop, rather than when the calls that run have
+    /// had their time.
+    ///
+    /// For streams that tell what happens and would go on for ever: nothing is lost with them, and whoever listens is to
+    /// ask again.
+    public func endingAtShutdown() -> Handler {
+        precondition(method.kind == .stream, "a call that ends in the middle is not answered")
+        var ending = self
+        ending.content.endsAtShutdown = true
+        return ending
     }
 
     /// Serves a query or an action.

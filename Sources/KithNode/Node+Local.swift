@@ -104,6 +104,8 @@ extension Node {
             scope.expire(at: $0, KithError(.timedOut, "There was no answer in time."))
         }
         defer { if let acceptance { timers.cancel(acceptance) } }
+        if handler.endsAtShutdown { _ = try endless.enter(scope) }
+        defer { if handler.endsAtShutdown { endless.leave(scope) } }
         do {
             try await scope.run(handler.method.name, until: nil) {
                 if !isReady { try await handler.calls?.ready() }

@@ -104,7 +104,7 @@ extension Node {
         stateChanged(.starting, of: added)
         let context = StartContext(
             device: id, path: added.topic, client: client, logger: logger(of: added.info.path), events: hub,
-            shutdown: shutdown)
+            shutdown: shutdown, protection: protection)
         let work: @Sendable () async -> Void = { [self] in
             var failure: String?
             do {

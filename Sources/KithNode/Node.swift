@@ -95,6 +95,8 @@ public final class Node: Sendable {
     let following = FollowLocks()
     /// The calls of the owner.
     let calls = RunningCalls(.open)
+    /// The streams, of whomever, that end as soon as the device begins to stop.
+    let endless = RunningCalls(.open)
     /// True once somebody waits until nothing runs.
     private let isIdleAwaited = Atomic(false)
     private let state: Mutex<State>
@@ -342,6 +344,8 @@ public final class Node: Sendable {
     public func beginGracefulShutdown() {
         state.withLock { $0.isShuttingDown = true }
         calls.set(.closed(Self.stopping))
+        endless.set(.closed(Self.stopping))
+        for stream in endless.all { stream.cancel(Self.stopping) }
         shutdown.happen()
     }
 

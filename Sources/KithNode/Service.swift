@@ -97,6 +97,8 @@ public struct StartContext: Sendable {
     public let events: EventHub?
     /// Happens when the device stops: what would go on for ever ends then.
     package let shutdown: AsyncEvent
+    /// The files that no other device reaches here; `nil`: none.
+    package let protection: ProtectedFiles?
 }
 
 extension StartContext: EventSpace {}

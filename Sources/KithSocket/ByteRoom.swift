@@ -24,6 +24,9 @@ final class ByteRoom: Sendable {
         }
     }
 
+    /// Takes room, whether there is any or not: the bytes are there.
+    func add(_ count: Int) { state.withLock { $0.used += count } }
+
     /// Waits for room.
     func take(_ count: Int) async throws {
         while !offer(count) {

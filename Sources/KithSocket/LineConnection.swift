@@ -14,6 +14,14 @@ final class LineConnection: Sendable {
     /// Room for bytes that were read and not taken yet.
     let room = ByteRoom(inboxLimit)
     private static let inboxLimit = 64 << 20
+    /// Room for lines that wait to be sent: while there is none, a server reads no further.
+    let outgoing = ByteRoom(outboxLimit)
+    /// The most bytes of them, beside the answers of calls that run already.
+    static let outboxLimit = 8 << 20
+    /// What a short line costs while it waits, beside its bytes: a task.
+    static let lineCost = 1 << 10
+    /// The sign that the other end is gone: where it may end its direction and still listen, both have to be.
+    let departure: Reactor.Interest
 
     /// Only the one reading task touches it.
     private final class Reading: @unchecked Sendable {  // `nextLine` says so
@@ -23,8 +31,11 @@ final class LineConnection: Sendable {
         init(limit: Int) { framer = LineFramer(limit: limit) }
     }
 
-    init(_ descriptor: SocketDescriptor, on reactor: Reactor, lineLimit: Int) throws(KithError) {
+    init(
+        _ descriptor: SocketDescriptor, on reactor: Reactor, lineLimit: Int, mayHalfClose: Bool = true
+    ) throws(KithError) {
         self.descriptor = descriptor
+        departure = mayHalfClose ? .hangUp : .end
         watch = try reactor.watch(descriptor)
         reading = Reading(limit: lineLimit)
     }
@@ -89,13 +100,29 @@ final class LineConnection: Sendable {
     func whileThere(_ body: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup { group in
             group.addTask { try await body() }
-            group.addTask { [watch] in
-                await watch.wait(for: .hangUp)
+            group.addTask { [watch, departure] in
+                await watch.wait(for: departure)
                 try Task.checkCancellation()
                 throw KithError(.closed, "The caller is gone.")
             }
             defer { group.cancelAll() }
             try await group.next()
+        }
+    }
+
+    /// Ends this direction, and throws away what comes in the other until that ends, too: who would close at once might
+    /// take from the other end what it has not read yet.
+    ///
+    /// Only the reading task calls this.
+    func leave() async throws {
+        descriptor.endWriting()
+        while true {
+            try Task.checkCancellation()
+            switch try descriptor.receive(upTo: 64 << 10) {
+            case .bytes: try await takeTurn()
+            case .end: return
+            case .wouldBlock: await watch.wait(for: .reading)
+            }
         }
     }
 
@@ -109,6 +136,8 @@ final class LineConnection: Sendable {
     /// Cancelling the task does not end it, half a line would end the connection; shutting the socket down does.
     func send(_ line: [UInt8]) async throws(KithError) {
         let line = line + [0x0A]
+        outgoing.add(line.count)
+        defer { outgoing.giveBack(line.count) }
         await turn.lock()
         defer { turn.unlock() }
         var offset = 0

@@ -47,7 +47,8 @@ final class ServerConnection: Sendable {
     ) throws(KithError) {
         self.mayHalfClose = mayHalfClose
         connection = try LineConnection(
-            descriptor, on: reactor, lineLimit: gate == nil ? LineFramer.defaultLimit : TokenGate.lineLimit)
+            descriptor, on: reactor, lineLimit: gate == nil ? LineFramer.defaultLimit : TokenGate.lineLimit,
+            mayHalfClose: mayHalfClose)
         if gate != nil { descriptor.sendsAtOnce() }
         self.gate = gate.map { ($0, $0.enter(descriptor)) }
         self.dispatcher = dispatcher
@@ -92,13 +93,17 @@ final class ServerConnection: Sendable {
                                     }
                                     if isUsedUp { return }
                                 } else {
-                                    serve(shared: request, method, in: &group)
+                                    try await serve(shared: request, method, in: &group)
                                 }
                             } else {
-                                take(message, in: &group) { [connection] in try? await connection.send($0.json) }
+                                try await take(message, in: &group) { [connection] in
+                                    try? await connection.send($0.json)  // the caller may be gone
+                                }
                             }
-                        case .batch(let messages): take(batch: messages, in: &group)
+                        case .batch(let messages): try await take(batch: messages, in: &group)
                         }
+                        // Who does not read the answers is not read from, either.
+                        try await connection.outgoing.take(0)
                         next = try await connection.nextPacket()
                     }
                     await removeService()
@@ -176,7 +181,7 @@ final class ServerConnection: Sendable {
         await withTaskExecutorPreference(globalConcurrentExecutor) {
             await withDiscardingTaskGroup { group in
                 group.addTask { [connection] in
-                    await connection.watch.wait(for: .hangUp)
+                    await connection.watch.wait(for: connection.departure)
                     // The other end is gone, or this one: nothing is to be said any more.
                     connection.descriptor.shutDown()
                 }
@@ -201,6 +206,9 @@ final class ServerConnection: Sendable {
         }
         if isIdle { connection.descriptor.shutDown() }
     }
+
+    /// Ends the connection, whatever still waits to be sent.
+    func end() { connection.descriptor.shutDown() }
 
     /// Closes the connection when the last call has ended.
     private func closeIfDrained() {
@@ -244,29 +252,38 @@ final class ServerConnection: Sendable {
             state.isDraining = true
             return state.running == 0
         }
-        if !isIdle { await connection.watch.wait(for: .hangUp) }
+        if !isIdle { await connection.watch.wait(for: connection.departure) }
     }
 
     // MARK: - Calls
 
+    /// Sends a refusal beside what runs, once there is room for it.
+    private func refuse(
+        with response: RPCResponse, in group: inout DiscardingTaskGroup,
+        reply: @escaping @Sendable (RPCResponse) async -> Void
+    ) async throws {
+        let outgoing = connection.outgoing
+        try await outgoing.take(LineConnection.lineCost)
+        group.addTask(executorPreference: globalConcurrentExecutor) {
+            await reply(response)
+            outgoing.giveBack(LineConnection.lineCost)
+        }
+    }
+
     private func take(
         _ message: RPCMessage, in group: inout DiscardingTaskGroup,
         reply: @escaping @Sendable (RPCResponse) async -> Void
-    ) {
+    ) async throws {
         switch message {
-        case .malformed(let response):
-            group.addTask(executorPreference: globalConcurrentExecutor) { await reply(response) }
+        case .malformed(let response): try await refuse(with: response, in: &group, reply: reply)
         case .response(let response):
             // Without a request it is not an answer.
             state.withLock { $0.service }?.service.take(response)
         case .request(let request):
             guard let number = begin() else {
-                if let id = request.id {
-                    group.addTask(executorPreference: globalConcurrentExecutor) {
-                        await reply(RPCResponse(id: id, result: .failure(Self.crowded)))
-                    }
-                }
-                return
+                guard let id = request.id else { return }
+                return try await refuse(
+                    with: RPCResponse(id: id, result: .failure(Self.crowded)), in: &group, reply: reply)
             }
             // `$/cancel` ends this one alone, and it may come before the call has begun.
             let cancellation = Cancellation()
@@ -279,23 +296,20 @@ final class ServerConnection: Sendable {
         }
     }
 
-    private func take(batch messages: [RPCMessage], in group: inout DiscardingTaskGroup) {
-        let batch = Batch(count: messages.count { $0.wantsAnswer })
+    private func take(batch messages: [RPCMessage], in group: inout DiscardingTaskGroup) async throws {
+        let batch = AnswerBatch(count: messages.count { $0.wantsAnswer })
+        let add: @Sendable (RPCResponse) async -> Void = { [connection] in await batch.add($0, to: connection) }
         for message in messages {
             if let notice = notice(message) {
                 // In a batch only what needs not wait for its turn.
                 if notice.notice == .cancel { cancel(notice.id) }
             } else if let hello = hello(message) {
-                group.addTask(executorPreference: globalConcurrentExecutor) {
-                    await batch.add(hello, to: self.connection)
-                }
+                try await refuse(with: hello, in: &group, reply: add)
             } else if case (let request, .some)? = stream(message), let id = request.id {
                 let error = RPCError(KithError(.invalid, "A stream cannot be opened in a batch."))
-                group.addTask(executorPreference: globalConcurrentExecutor) {
-                    await batch.add(RPCResponse(id: id, result: .failure(error)), to: self.connection)
-                }
+                try await refuse(with: RPCResponse(id: id, result: .failure(error)), in: &group, reply: add)
             } else {
-                take(message, in: &group) { await batch.add($0, to: self.connection) }
+                try await take(message, in: &group, reply: add)
             }
         }
     }
@@ -442,13 +456,15 @@ final class ServerConnection: Sendable {
 
     /// Serves a stream beside the other calls of this connection; without a method, the device to be asked decides what the
     /// request is.
-    private func serve(shared request: RPCRequest, _ method: AnyMethod?, in group: inout DiscardingTaskGroup) {
+    private func serve(
+        shared request: RPCRequest, _ method: AnyMethod?, in group: inout DiscardingTaskGroup
+    ) async throws {
         guard let id = request.id else { return }
         let connection = connection
         let dispatcher = dispatcher
-        @Sendable func refuse(_ error: RPCError) async {
+        @Sendable func send(_ response: RPCResponse) async {
             // The caller may be gone; then nobody wants to know.
-            try? await connection.send(RPCResponse(id: id, result: .failure(error)).json)
+            try? await connection.send(response.json)
         }
         let call: RPCCall
         do {
@@ -457,12 +473,12 @@ final class ServerConnection: Sendable {
                 throw KithError(.conflict, "A stream with the identifier of this request is open.")
             }
         } catch {
-            group.addTask(executorPreference: globalConcurrentExecutor) { await refuse(RPCCall.failure(error)) }
-            return
+            return try await self.refuse(
+                with: RPCResponse(id: id, result: .failure(RPCCall.failure(error))), in: &group, reply: send)
         }
         guard let number = begin() else {
-            group.addTask(executorPreference: globalConcurrentExecutor) { await refuse(Self.crowded) }
-            return
+            return try await self.refuse(
+                with: RPCResponse(id: id, result: .failure(Self.crowded)), in: &group, reply: send)
         }
         let stream = SharedStream(id, connection, credit: call.credit)
         let isAccepted = Locked(false)
@@ -474,9 +490,7 @@ final class ServerConnection: Sendable {
                     found = try await dispatcher.entry(request.method, on: device, options: call.call.options)
                 }
                 guard let entry = found, entry.kind == .stream else {
-                    let response = await self.answer(request)
-                    try? await connection.send(response.json)  // the caller may be gone
-                    return
+                    return await send(await self.answer(request))
                 }
                 try await dispatcher.dispatch(stream: call.call) { output in
                     guard case .json(let result) = output else {
@@ -491,7 +505,8 @@ final class ServerConnection: Sendable {
             if isAccepted.value {
                 await stream.end(failure)
             } else {
-                await refuse(RPCCall.failure(failure ?? KithError(.internal, "The stream was not accepted.")))
+                let failure = failure ?? KithError(.internal, "The stream was not accepted.")
+                await send(RPCResponse(id: id, result: .failure(RPCCall.failure(failure))))
             }
         }
         note(number, id) { task.cancel() }
@@ -524,7 +539,8 @@ final class ServerConnection: Sendable {
                 KithError(.invalid, "A raw stream needs a connection of its own; other calls run on this one."))
             return false
         }
-        defer { end(number, nil) }
+        var isCounted = true
+        defer { if isCounted { end(number, nil) } }
         let accepted = Locked<SocketStream?>(nil)
         do {
             let asked = try call(request)
@@ -535,7 +551,8 @@ final class ServerConnection: Sendable {
                         guard case .json(let result) = output else {
                             throw KithError(.internal, "The answer has another form than the request.")
                         }
-                        let stream = SocketStream(connection, sendsErrors: asked.sendsErrors)
+                        let stream = SocketStream(
+                            connection, sendsErrors: asked.sendsErrors, departure: connection.departure)
                         accepted.set(stream)
                         try await connection.send(
                             RPCResponse(id: id, result: .success(JSONText(scanned: result))).json)
@@ -544,13 +561,14 @@ final class ServerConnection: Sendable {
                     return true
                 }
                 group.addTask {
-                    await connection.watch.wait(for: .hangUp)
+                    await connection.watch.wait(for: connection.departure)
                     return false
                 }
+                defer { group.cancelAll() }
                 // A caller that closes after both directions ended well has got what it wanted: let the service end.
-                if try await group.next() == false, accepted.value?.isOver != true { group.cancelAll() }
-                if try await group.next() == true { return }
-                group.cancelAll()
+                if try await group.next() == false, accepted.value?.isOver == true {
+                    _ = try await group.next()
+                }
             }
         } catch {
             if accepted.value == nil {
@@ -558,39 +576,14 @@ final class ServerConnection: Sendable {
                 return false
             }
         }
-        return accepted.value != nil
-    }
-}
-
-/// Cancels work by hand, before it has begun, too, and alone among what runs in its task.
-private final class Cancellation: Sendable {
-    private let state = Mutex<(isCancelled: Bool, cancel: (@Sendable () -> Void)?)>((false, nil))
-
-    func cancel() {
-        state.withLock { state in
-            state.isCancelled = true
-            return state.cancel
-        }?()
-    }
-
-    /// Does the work in a task of its own, which begins on this thread.
-    func run<Result: Sendable>(_ name: String, _ work: @escaping @Sendable () async -> Result) async -> Result {
-        let task: Task<Result, Never>
-        if #available(macOS 26, iOS 26, *) {
-            task = Task.immediate(name: name) { await work() }
-        } else {
-            task = Task(name: name) { await work() }
-        }
-        let isCancelled = state.withLock { state in
-            state.cancel = { task.cancel() }
-            return state.isCancelled
-        }
-        if isCancelled { task.cancel() }
-        return await withTaskCancellationHandler {
-            await task.value
-        } onCancel: {
-            task.cancel()
-        }
+        guard let stream = accepted.value else { return false }
+        // From here on nothing of it is waited for by a device that stops.
+        end(number, nil)
+        isCounted = false
+        // What it is ended by does not matter.
+        try? await connection.leave()
+        withExtendedLifetime(stream) {}
+        return true
     }
 }
 
@@ -602,22 +595,5 @@ extension RPCMessage {
         case .malformed: true
         case .response: false
         }
-    }
-}
-
-/// The answers of one batch, sent together when the last is there.
-private actor Batch {
-    private let count: Int
-    private var answers: [[UInt8]] = []
-
-    init(count: Int) { self.count = count }
-
-    func add(_ response: RPCResponse, to connection: LineConnection) async {
-        answers.append(response.json)
-        guard answers.count == count else { return }
-        var line: [UInt8] = [UInt8(ascii: "[")]
-        line += answers.joined(separator: [UInt8(ascii: ",")])
-        line.append(UInt8(ascii: "]"))
-        try? await connection.send(line)  // the caller may be gone
     }
 }

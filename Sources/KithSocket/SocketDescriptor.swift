@@ -38,6 +38,9 @@ final class SocketDescriptor: Sendable {
     /// Ends both directions at once; every waiting call of either end returns.
     func shutDown() { _ = shutdown(number, Int32(SHUT_RDWR)) }
 
+    /// Ends the direction in which this end writes; the other end reads what was sent before.
+    func endWriting() { _ = shutdown(number, Int32(SHUT_WR)) }
+
     /// Ends both directions at once, also for another end that waits for room to write; what is on its way may be lost.
     func breakOff() {
         shutDown()

@@ -22,6 +22,8 @@ public final class SocketServer: Sendable {
     private let reactor: Reactor
     private let watch: Watch
     private let state = Mutex(State())
+    /// Happens when the last connection of a server that admits no more has ended.
+    private let emptied = AsyncEvent()
 
     private struct State {
         var isShuttingDown = false
@@ -100,7 +102,19 @@ public final class SocketServer: Sendable {
             return (Array(state.connections.values), state.waiting)
         }
         waiting?.cancel()
+        if connections.isEmpty { emptied.happen() }
         for connection in connections { connection.beginGracefulShutdown() }
+    }
+
+    /// Ends the connections that are there: those at which something still waits to be sent after a while, because their
+    /// callers do not read, without it.
+    ///
+    /// For when every call has ended, or was called off.
+    package func end(within grace: Duration = .seconds(1)) async {
+        beginGracefulShutdown()
+        // The limit is kept by cancelling the wait.
+        try? await withDeadline(grace) { [emptied] in _ = await emptied.wait() }
+        for connection in state.withLock({ Array($0.connections.values) }) { connection.end() }
     }
 
     private var isShuttingDown: Bool { state.withLock { $0.isShuttingDown } }
@@ -134,7 +148,11 @@ public final class SocketServer: Sendable {
         }
         group.addTask {
             await connection.serve()
-            self.state.withLock { _ = $0.connections.removeValue(forKey: ObjectIdentifier(connection)) }
+            let isLast = self.state.withLock { state in
+                state.connections[ObjectIdentifier(connection)] = nil
+                return state.isShuttingDown && state.connections.isEmpty
+            }
+            if isLast { self.emptied.happen() }
         }
     }
 }

@@ -45,6 +45,8 @@ final class SocketStream: ByteStream {
 
     /// Whether the other end takes a whole error.
     private let sendsErrors: Bool
+    /// The sign that it is gone.
+    private let departure: Reactor.Interest
 
     private static let abortBit: UInt32 = 1 << 31
     private static let errorBit: UInt32 = 1 << 30
@@ -54,8 +56,9 @@ final class SocketStream: ByteStream {
     private static let fewBytes = 256
 
     /// Takes over a connection, with the bytes that came in after its last line.
-    init(_ connection: LineConnection, sendsErrors: Bool = false) {
+    init(_ connection: LineConnection, sendsErrors: Bool = false, departure: Reactor.Interest = .hangUp) {
         self.sendsErrors = sendsErrors
+        self.departure = departure
         descriptor = connection.descriptor
         watch = connection.watch
         reading = Reading(ahead: connection.takeRest())
@@ -220,7 +223,7 @@ final class SocketStream: ByteStream {
     /// Waits until the other end is gone: it does not say that it only reads no more.
     func stopped() async throws {
         if let error = state.withLock({ $0.aborted }) { throw error }
-        await watch.wait(for: .hangUp)
+        await watch.wait(for: departure)
         try Task.checkCancellation()
         throw state.withLock { $0.aborted } ?? KithError(.closed, "The other end of the socket is gone.")
     }

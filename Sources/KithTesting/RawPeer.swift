@@ -60,6 +60,12 @@ package final class RawPeer: Sendable {
         }
     }
 
+    /// Writes as much of `bytes` as the system takes now; returns how much that was.
+    package func offer(_ bytes: [UInt8]) -> Int {
+        let count = unsafe bytes.withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
+        return max(count, 0)
+    }
+
     /// Ends the connection at once.
     package func hangUp() { _ = shutdown(descriptor, Int32(SHUT_RDWR)) }
 

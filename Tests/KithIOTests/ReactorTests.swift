@@ -100,6 +100,19 @@ import Testing
         #expect(near.readNow() == [1])
     }
 
+    @Test func `that the other end writes no more is told, though it still reads`() async throws {
+        let (near, far) = try Socket.pair(on: reactor)
+        let early = Task { await near.watch.wait(for: .end) }
+        while reactor.waitingCount == 0 { await Task.yield() }
+        try await far.write([1])
+        try #require(shutdown(far.descriptor, Int32(SHUT_WR)) == 0)
+        await early.value
+        await near.watch.wait(for: .end)
+        #expect(near.readNow() == [1])
+        try await near.write([2])
+        #expect(try await far.read() == [2])
+    }
+
     @Test func `the first of several descriptors ends the wait for all`() async throws {
         let pairs = try (0..<8).map { _ in try Socket.pair(on: reactor) }
         for (_, far) in pairs.shuffled() {
@@ -158,7 +171,7 @@ import Testing
 
     @Test func `closing a watch wakes all who wait, and all who come`() async throws {
         let (near, far) = try Socket.pair(on: reactor)
-        let interests: [Reactor.Interest] = [.reading, .reading, .hangUp]
+        let interests: [Reactor.Interest] = [.reading, .reading, .end, .hangUp]
         let waiting = interests.map { interest in
             Task { await near.watch.wait(for: interest, isCancellable: false) }
         }

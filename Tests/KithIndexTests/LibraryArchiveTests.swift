@@ -281,13 +281,23 @@ import Testing
         "UPDATE entry SET name = x'2e2e' WHERE kind = 0 AND size = 9",
         "UPDATE entry SET name = x'610062' WHERE size = 9", "UPDATE entry SET name = x'' WHERE size = 9",
         "UPDATE entry SET size = -1", "UPDATE location SET rules = 'x'",
+        "UPDATE meta SET value = 9223372036854775807 WHERE name = 'next'", "UPDATE meta SET value = -1",
+        "UPDATE entry SET extension = hex(zeroblob(1000))", "UPDATE folder SET problem = hex(zeroblob(10000))",
+        "UPDATE tag SET parent = id", "UPDATE tag SET parent = 99", "UPDATE tag SET name = hex(zeroblob(200))",
+        "WITH RECURSIVE n (i) AS (VALUES (10) UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO tag SELECT i, 'x', iif(i = 10, NULL, i - 1) FROM n",
+        "INSERT INTO annotation SELECT id, 0, 0, hex(zeroblob(10000)) FROM entry LIMIT 1",
+        "INSERT INTO annotation SELECT id, 0, 6, NULL FROM entry LIMIT 1",
+        "INSERT INTO media SELECT id, 1, 1, 1, 1, '', 0, zeroblob(70000) FROM entry LIMIT 1",
         "INSERT INTO location (id, entry, path, name, rules, device, added) SELECT 2, entry, CAST(path || '/docs' AS BLOB), name, rules, device, added FROM location",
     ])
     func `a database that is not as ours is refused`(sql: String) async throws {
         let place = try await Place()
         let path = place.folder.path + "/hostile.sqlite"
         try Data(try await index(place)).write(to: URL(fileURLWithPath: path))
-        let queue = try DatabaseQueue(path: path)
+        // Keys that lead nowhere, too.
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
         // SQLite makes no table of this name itself.
         do { try await queue.write { try $0.execute(sql: sql) } } catch {
             guard sql.contains("sqlite_statx") else { throw error }
@@ -298,6 +308,19 @@ import Testing
         try Data(Self.parts(bytes, place.description).flatMap(\.packed) + [UInt8](repeating: 0, count: 1_024)).write(
             to: URL(fileURLWithPath: place.archive))
         #expect(throws: KithError(.corrupt, "")) { _ = try place.imported() }
+    }
+
+    @Test func `an index without numbers left ends a scan, and not the device`() async throws {
+        let tree = try IndexedTree()
+        let location = try tree.added()
+        try await tree.index.database.write {
+            try $0.execute(sql: "UPDATE meta SET value = 9223372036854775807 WHERE name = 'next'")
+        }
+        try tree.write("one")
+        await #expect(throws: KithError(.corrupt, "")) { _ = try await tree.index.scan(location.id) }
+        try tree.make("other")
+        try tree.index.database.write { try $0.execute(sql: "DELETE FROM location") }
+        #expect(throws: KithError(.corrupt, "")) { _ = try tree.added() }
     }
 
     @Test func `a database that is damaged, or none, is refused, whatever its manifest says`() async throws {

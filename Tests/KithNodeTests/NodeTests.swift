@@ -591,6 +591,49 @@ extension DeviceID {
         await serving.value
     }
 
+    /// Tells for ever, to who asked for it.
+    private struct Telling: Service {
+        enum Tell: StreamMethod {
+            typealias Input = Nothing
+            typealias Output = Nothing
+            typealias Upstream = RawBytes
+            typealias Downstream = RawBytes
+            static let header = MethodHeader.stream("test.tell", by: .grant(.shell), "Tells for ever.")
+            static func access(for input: Input) -> Access { .granted(.shell) }
+        }
+
+        var handlers: [Handler] {
+            [
+                .stream(Tell.self) { _, _, pending in
+                    let stream = try await pending.accept()
+                    try await stream.write([1])
+                    try await untilCancelled()
+                }.endingAtShutdown()
+            ]
+        }
+    }
+
+    @Test func `softly, a stream that only tells ends at once, and says why`() async throws {
+        let friends = try Friends(grants: [.shell])
+        try friends.laptop.add(Telling())
+        let streams = [
+            try await friends.laptop.client.open(Telling.Tell.self, Nothing()).stream,
+            try await friends.phone.client.open(Telling.Tell.self, Nothing(), on: "laptop").stream,
+        ]
+        for stream in streams { #expect(try await stream.read(upTo: 1) == [1]) }
+        let stop = Signal()
+        let serving = Task { await friends.laptop.serve { _ in await stop.wait() } }
+        friends.laptop.beginGracefulShutdown()
+        for stream in streams {
+            await #expect(throws: KithError(.closed, "")) { _ = try await stream.read(upTo: 1) }
+        }
+        await #expect(throws: KithError(.closed, "")) {
+            _ = try await friends.laptop.client.open(Telling.Tell.self, Nothing())
+        }
+        stop.open()
+        await serving.value
+    }
+
     @Test func `hard, everything is cancelled`() async throws {
         let friends = try Friends(grants: [.shell])
         let call = Task { try await friends.laptop.client.call(Hang.self, Nothing()) }

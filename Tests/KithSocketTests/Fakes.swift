@@ -70,6 +70,11 @@ enum Dropped: PlainStream {
     typealias Output = Nothing
     static let header = MethodHeader.stream("test.dropped", by: .owner, "")
 }
+/// Ends before its caller does.
+enum Short: PlainStream {
+    typealias Output = Nothing
+    static let header = MethodHeader.stream("test.short", by: .owner, "")
+}
 enum Flood: PlainStream {
     typealias Output = Nothing
     static let header = MethodHeader.stream("test.flood", by: .owner, "")
@@ -96,7 +101,8 @@ final class FakeDispatcher: Dispatcher {
     private static let entries = [
         AnyMethod(Loop.self), AnyMethod(Refuse.self), AnyMethod(AbortLater.self), AnyMethod(Listen.self),
         AnyMethod(Idle.self), AnyMethod(NeverAccept.self), AnyMethod(Flood.self), AnyMethod(Count.self),
-        AnyMethod(Dropped.self), AnyMethod(Echo.self), AnyMethod(Fail.self), AnyMethod(Hang.self), AnyMethod(Wait.self),
+        AnyMethod(Dropped.self), AnyMethod(Short.self), AnyMethod(Echo.self), AnyMethod(Fail.self),
+        AnyMethod(Hang.self), AnyMethod(Wait.self),
     ]
 
     func entry(_ method: String) -> AnyMethod? { Self.entries.first { $0.name == method } }
@@ -160,6 +166,10 @@ final class FakeDispatcher: Dispatcher {
                 cancelled.open()
                 throw error
             }
+        case Short.name:
+            let stream = try await accept(.json(Array("{}".utf8)))
+            try await stream.write([7, 7, 7])
+            try await stream.finish()
         case Dropped.name: _ = try await accept(.json(Array("{}".utf8)))
         case Count.name:
             let stream = MethodStream<Number, Number>(try await accept(.json(Array("{}".utf8))))

@@ -303,7 +303,11 @@ import Testing
                     _ = try await client.open(Locations.Read.self, .init(entry: entry.id), on: "laptop")
                 }
                 // What is in files is not asked with it, however the filter is spelled.
-                for query in ["content:0123", "CONTENTS:0123", "-text:x", "body:x | holiday", "has:text", "a has:gps"] {
+                for query in [
+                    "content:0123", "CONTENTS:0123", "-text:x", "body:x | holiday", "has:text", "a has:gps", "note:x",
+                    "holiday -(a | NOTE:b)", "rating:>=1", "sort:rating", "sort:name,-rating", "is:favorite",
+                    "is:duplicate", "-is:duplicate", "taken:2024", "camera:x", "width:>1", "duration:>1s",
+                ] {
                     await #expect(throws: KithError(.denied, "")) {
                         _ = try await client.call(Search.Find.self, .init(query: query), on: "laptop")
                     }
@@ -313,6 +317,16 @@ import Testing
                     await #expect(throws: KithError(.denied, "")) {
                         _ = try await client.open(Search.Follow.self, .init(query: query), on: "laptop")
                     }
+                }
+                // Which grant it takes, and for what, is said.
+                let refusal = await #expect(throws: KithError.self) {
+                    _ = try await client.call(Search.Find.self, .init(query: "holiday note:secret"), on: "laptop")
+                }
+                #expect(refusal?.message.contains("`note:`") == true)
+                #expect(refusal?.message.contains("library:read") == true)
+                // What is no filter is a name.
+                for query in ["content", "note", "rating", #""note:x""#, "name:note", "sort:name,-size"] {
+                    _ = try await client.call(Search.Find.self, .init(query: query), on: "laptop")
                 }
                 await #expect(throws: KithError(.denied, "")) {
                     _ = try await client.call(Media.Describe.self, .init(path: entry.path), on: "laptop")
@@ -346,6 +360,84 @@ import Testing
                 for id in [Int64.min, 0, 1, 99_999, .max] {
                     await #expect(throws: KithError.self) { _ = try await read(id) }
                 }
+            }
+        }
+    }
+
+    @Test func `what a person has noted, and which files are the same, takes the grant for content`() async throws {
+        let place = try await Place()
+        let phone = try await Place("phone")
+        try await place.device.whileRunning {
+            try await place.add("photos", ["holiday.jpg": "1", "copy.jpg": "1"])
+            let path = Files.Path(place.folder.path + "/photos/holiday.jpg")
+            _ = try await place.client.call(
+                Annotations.Change.self, .init(paths: [path], isFavorite: true, rating: 4, note: "secret"))
+            _ = try await place.client.call(Tags.Change.self, .init(paths: [path], add: ["best"]))
+            try await phone.device.whileRunning {
+                try await pair(phone.device, with: place.device, grants: [.library])
+                let client = phone.client
+                func holiday() async throws -> Library.Entry {
+                    try #require(
+                        try await client.call(Search.Find.self, .init(query: "holiday"), on: "laptop").entries.first)
+                }
+                var entry = try await holiday()
+                #expect(entry.tags == ["best"])
+                #expect(entry.note == nil && entry.rating == nil && entry.isFavorite == nil && entry.snippet == nil)
+                let follow = try await client.open(Search.Follow.self, .init(query: "holiday"), on: "laptop").stream
+                var differences = follow.messages.makeAsyncIterator()
+                #expect(try await differences.next()?.found.first?.note == nil)
+                let browsed = try await client.call(Locations.Browse.self, .init(id: 1), on: "laptop").entries
+                #expect(browsed.count == 2 && browsed.allSatisfy { $0.note == nil && $0.rating == nil })
+                await #expect(throws: KithError(.denied, "")) {
+                    _ = try await client.call(Annotations.Get.self, .init(path: path), on: "laptop")
+                }
+                await #expect(throws: KithError(.denied, "")) {
+                    _ = try await client.call(Duplicates.Copies.self, .init(path: path), on: "laptop")
+                }
+                _ = try await place.client.call(
+                    Devices.ChangeGrants.self, .init(device: "phone", add: [.libraryRead], remove: [.library]))
+                entry = try await holiday()
+                #expect(entry.note == "secret" && entry.rating == 4 && entry.isFavorite == true)
+                #expect(
+                    try await client.call(Annotations.Get.self, .init(path: path), on: "laptop").note == "secret")
+                _ = try await client.call(Duplicates.Copies.self, .init(path: path), on: "laptop")
+                // What is mounted is nobody else's.
+                await #expect(throws: KithError(.denied, "")) {
+                    _ = try await client.call(Volumes.List.self, .init(), on: "laptop")
+                }
+                // One that is followed ends with what it takes.
+                let noted = try await client.open(Search.Follow.self, .init(query: "note:secret"), on: "laptop").stream
+                var found = noted.messages.makeAsyncIterator()
+                #expect(try await found.next()?.found.count == 1)
+                _ = try await place.client.call(
+                    Devices.ChangeGrants.self, .init(device: "phone", add: [.library], remove: [.libraryRead]))
+                await #expect(throws: KithError(.denied, "")) { while try await found.next() != nil {} }
+                #expect(try await holiday().note == nil)
+            }
+        }
+    }
+
+    @Test func `text that belongs to kith is not in the index, even where it is in a location`() async throws {
+        let place = try await Place()
+        let phone = try await Place("phone")
+        try await place.device.whileRunning {
+            _ = try await phone.device.whileRunning {}
+            // In the data directory of another device of the same person, and beside it.
+            try Data("wombat inside".utf8).write(to: URL(fileURLWithPath: phone.folder.path + "/device/inside.txt"))
+            try Data("wombat outside".utf8).write(to: URL(fileURLWithPath: phone.folder.path + "/outside.txt"))
+            let location = try await place.client.call(
+                Locations.Add.self, .init(path: Files.Path(phone.folder.path), mode: .content))
+            try await place.scan(location.id)
+            #expect(try await place.found("inside") == ["inside.txt"])
+            let job = try await place.client.call(Media.Extract.self, .init(id: location.id))
+            try await eventually {
+                try await place.client.call(Jobs.Get.self, .init(id: job.id)).job.state == .done
+            }
+            #expect(try await place.found("content:wombat") == ["outside.txt"])
+            for name in ["device/inside.txt", "device/kith.sqlite"] {
+                let described = try await place.client.call(
+                    Media.Describe.self, .init(path: Files.Path(phone.folder.path + "/" + name)))
+                #expect(described.textBytes == 0 && described.properties == nil && described.problem != nil, "\(name)")
             }
         }
     }

@@ -278,9 +278,10 @@ public enum Duplicates {
 
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
-            "duplicates.copies", by: .grant(.library), "Says where else the content of a file of the library is.")
+            "duplicates.copies", by: .grant(.library, "read"),
+            "Says where else the content of a file of the library is.")
         /// The access a caller needs.
-        public static func access(for input: Input) -> Access { .granted(.library) }
+        public static func access(for input: Input) -> Access { .granted(.libraryRead) }
     }
 }
 

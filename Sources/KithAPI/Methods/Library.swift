@@ -299,18 +299,6 @@ public enum Locations {
 
 /// Searches of a device's library.
 public enum Search {
-    /// The filters that ask for what is in files.
-    private static let contentFilters = ["content:", "contents:", "text:", "body:", "has:"]
-
-    /// Whether a query may ask for what is in files, which takes another grant: wherever one of the filters stands in it.
-    package static func mayAskForContent(_ query: String) -> Bool {
-        let text = query.lowercased()
-        return contentFilters.contains { text.contains($0) }
-    }
-
-    /// The access that a query takes.
-    static func access(for query: String) -> Access { .granted(mayAskForContent(query) ? .libraryRead : .library) }
-
     /// A place in the answer to a search; opaque, and good for the same query alone.
     public struct Cursor: Codable, Hashable, Sendable {
         /// The text that a device gave for it.
@@ -389,7 +377,7 @@ public enum Search {
         public static let header = MethodHeader.query(
             "search.files", by: .grant(.library), "Finds files in the library by a query.")
         /// The access a caller needs.
-        public static func access(for input: Input) -> Access { Search.access(for: input.query) }
+        public static func access(for input: Input) -> Access { .granted(.library) }
     }
 
     /// Finds files, and tells from then on which come and which go, until the caller leaves.
@@ -438,7 +426,7 @@ public enum Search {
         public static let header = MethodHeader.stream(
             "search.follow", by: .grant(.library), isIdempotent: true, "Finds files, and tells what comes and goes.")
         /// The access a caller needs.
-        public static func access(for input: Input) -> Access { Search.access(for: input.query) }
+        public static func access(for input: Input) -> Access { .granted(.library) }
     }
 }
 

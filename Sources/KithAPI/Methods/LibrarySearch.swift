@@ -76,7 +76,7 @@ extension Search {
         public static let header = MethodHeader.query(
             "search.facets", by: .grant(.library), "Counts what a query finds, by kind, extension, tag, year and size.")
         /// The access a caller needs.
-        public static func access(for input: Input) -> Access { Search.access(for: input.query) }
+        public static func access(for input: Input) -> Access { .granted(.library) }
     }
 }
 
@@ -215,9 +215,9 @@ public enum Annotations {
 
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
-            "annotations.get", by: .grant(.library), "Reads what is noted of a file of the library.")
+            "annotations.get", by: .grant(.library, "read"), "Reads what is noted of a file of the library.")
         /// The access a caller needs.
-        public static func access(for input: Input) -> Access { .granted(.library) }
+        public static func access(for input: Input) -> Access { .granted(.libraryRead) }
     }
 }
 

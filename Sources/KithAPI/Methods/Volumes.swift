@@ -82,9 +82,7 @@ public enum Volumes {
 
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
-            "volumes.list", by: .grant(.library), "Lists the file systems that are mounted.")
-        /// The access a caller needs.
-        public static func access(for input: Input) -> Access { .granted(.library) }
+            "volumes.list", by: .owner, "Lists the file systems that are mounted.")
     }
 
     /// Lists the volumes, and tells from then on when one is mounted or goes, until the caller leaves.

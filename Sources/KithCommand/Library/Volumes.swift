@@ -8,11 +8,11 @@ import KithWire
 struct VolumesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "volumes",
-        abstract: "List the disks and other file systems of a device; measure and eject them.",
+        abstract: "List the disks and other file systems of this device; measure and eject them.",
         discussion: helpText(
             """
               kith volumes                       how full they are
-              kith volumes list --device laptop
+              kith volumes list --all
               kith volumes test /media/disk      how fast it is
               kith volumes eject /media/disk
             """),
@@ -29,23 +29,17 @@ struct VolumesListCommand: AsyncParsableCommand {
               kith volumes list
               kith volumes list --all        with those of the system's own making
               kith volumes list --follow     and whenever one is mounted or goes
-              kith volumes list --device laptop --json
+              kith volumes list --json
             """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(help: "List those of the system's own making, too.") var all = false
     @Flag(help: "List them again whenever one is mounted or goes.") var follow = false
-    @Option(help: "List those of this device.") var device: String?
-
-    func validate() throws {
-        guard !follow || device == nil else { throw ValidationError("--follow is for this device.") }
-    }
 
     func run() async throws {
-        try await withClient(globals, creating: device == nil) { client in
+        try await withClient(globals, creating: true) { client in
             guard follow else {
-                return try show(
-                    try await client.call(Volumes.List.self, .init(all: all), on: device).volumes)
+                return try show(try await client.call(Volumes.List.self, .init(all: all)).volumes)
             }
             let stream = try await client.open(Volumes.Follow.self, .init(all: all)).stream
             for try await update in stream.messages { try show(update.volumes) }

@@ -21,7 +21,7 @@ extension FileIndex {
     /// At most `limit` of them come, 1…1,000; more count as that.
     package func noteChanges(limit: Int = 100) async throws(KithError) -> [NotedChange] {
         do {
-            return try await database.read { database in
+            return try await read { database in
                 try Row.fetchAll(
                     database, sql: "SELECT * FROM change ORDER BY id DESC LIMIT ?",
                     arguments: [min(max(limit, 1), ChangeRecorder.maximumChanges)]

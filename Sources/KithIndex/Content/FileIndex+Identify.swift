@@ -380,7 +380,7 @@ extension FileIndex {
     func contentRead<Result: Sendable>(
         _ what: String, _ work: @escaping @Sendable (Database) throws -> Result
     ) async throws -> Result {
-        do { return try await database.read(work) } catch { throw Self.failure(what, error) }
+        do { return try await read(work) } catch { throw Self.failure(what, error) }
     }
 
     private func contentWrite<Result: Sendable>(

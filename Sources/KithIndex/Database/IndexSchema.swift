@@ -1,4 +1,5 @@
 import GRDB
+import KithWire
 
 /// The shape of an index's database, as steps that are never changed once released: a later version adds its own.
 enum IndexSchema {
@@ -206,6 +207,17 @@ enum IndexSchema {
                     """)
         }
         return migrator
+    }
+
+    /// The number of the next entry.
+    ///
+    /// - Throws: `KithError` `.corrupt` where none are left, of a database that somebody else has written.
+    static func nextNumber(_ database: Database) throws -> Int64 {
+        let next = try Int64.fetchOne(database, sql: "SELECT value FROM meta WHERE name = 'next'") ?? 1
+        guard (0..<1 << 62).contains(next) else {
+            throw KithError(.corrupt, "The index of the library is damaged: it has no numbers left for files.")
+        }
+        return next
     }
 
     /// The bits of `entry.flags`.

@@ -1,4 +1,4 @@
-import CKithSystem
+package import CKithSystem
 import Foundation
 import GRDB
 import KithCatalog
@@ -156,20 +156,30 @@ extension FileIndex {
     ///
     /// Blocks while the disk works.
     ///
+    /// - Parameters:
+    ///   - item: The file.
+    ///   - protection: What belongs to kith itself, and is not read for anybody.
     /// - Returns: `nil` when something else is there now, or it has changed: the next scan finds that.
-    /// - Throws: what the disk says.
-    package func open(_ item: ExtractionItem) throws(KithError) -> ExtractionFile? {
+    /// - Throws: `.denied` for what is protected or may not be read; what the disk says.
+    package func open(
+        _ item: ExtractionItem, protection: UnsafePointer<kith_protection>? = nil
+    ) throws(KithError) -> ExtractionFile? {
         let top = try location(item.location)
         let path = item.path
         guard path.starts(with: top.path) else { return nil }
         let relative = Array(path.dropFirst(top.path.count).drop { $0 == UInt8(ascii: "/") })
         let shown = String(decoding: path, as: UTF8.self)
-        do throws(SystemError) {
+        do {
             let folder = try OpenFolder(path: top.path)
+            // What cannot be told is kept.
+            if let protection = unsafe protection, unsafe kith_protection_covers(protection, folder.number) != 0 {
+                throw KithError.kept(shown)
+            }
             let flags = Int32(KITH_FILE_NO_FOLLOW) | Int32(KITH_FILE_NO_LINKS)
             let descriptor = unsafe withCString(relative) { relative in
-                unsafe kith_open_beneath(folder.number, relative, flags, 0, 1, nil)
+                unsafe kith_open_beneath(folder.number, relative, flags, 0, 1, protection)
             }
+            if descriptor == -KITH_ERROR_PROTECTED { throw KithError.kept(shown) }
             // Gone, or a link on the way now.
             if descriptor == -ENOENT || descriptor == -ELOOP || descriptor == -ENOTDIR { return nil }
             guard descriptor >= 0 else { throw SystemError(-descriptor) }
@@ -182,9 +192,11 @@ extension FileIndex {
                 now.kind == .file && now.inode == item.inode && now.size == item.size && now.modified == item.modified
                 && now.changed == item.changed
             return isSame ? file : nil
+        } catch let error as KithError {
+            throw error
         } catch {
-            throw KithError(
-                error.number == ENOENT ? .unreachable : .denied, "\(shown) cannot be read: \(error).")
+            let isGone = (error as? SystemError)?.number == ENOENT
+            throw KithError(isGone ? .unreachable : .denied, "\(shown) cannot be read: \(error).")
         }
     }
 
@@ -284,6 +296,13 @@ extension FileIndex {
     private func extractionRead<Result: Sendable>(
         _ work: @escaping @Sendable (Database) throws -> Result
     ) async throws(KithError) -> Result {
-        do { return try await database.read(work) } catch { throw Self.failure("read what is known of files", error) }
+        do { return try await read(work) } catch { throw Self.failure("read what is known of files", error) }
+    }
+}
+
+extension KithError {
+    /// The refusal of a file that belongs to kith itself.
+    fileprivate static func kept(_ path: String) -> KithError {
+        KithError(.denied, "\(path) belongs to kith itself, and is not read.")
     }
 }

@@ -174,7 +174,54 @@ enum IndexCheck {
                         OR name = x'2e' OR name = x'2e2e' OR size < 0))
                 """)
         guard isWrong != true else { throw Damage("a name in it is not one of a file") }
+        try sizes(database)
         return locations
+    }
+
+    /// What nobody can have entered, by its table: a long text would be read with each search, a large number overflow.
+    private static let excesses = [
+        (table: "meta", condition: "value NOT BETWEEN 0 AND 1 << 62", what: "a number in it"),
+        ("entry", "id NOT BETWEEN 0 AND 1 << 62 OR length(category) > 64 OR length(extension) > 1024", "an entry"),
+        ("location", "id NOT BETWEEN 0 AND 1 << 62 OR length(rules) > 1 << 20 OR length(problem) > 4096", "a location"),
+        ("folder", "length(problem) > 4096", "what it says of a folder"),
+        ("tag", "length(CAST(name AS BLOB)) NOT BETWEEN 1 AND \(FileIndex.tagNameLimit)", "the name of a tag"),
+        ("extraction", "length(problem) > 4096", "what it says of a file"),
+        ("media", "length(properties) > 65536 OR length(camera) > 4096", "what it says of a file"),
+        (
+            "annotation",
+            """
+            length(CAST(note AS BLOB)) > \(FileIndex.noteLimit) OR rating NOT BETWEEN 0 AND 5
+                OR favorite NOT BETWEEN 0 AND 1
+            """, "a note"
+        ),
+    ]
+    /// The most tags.
+    private static let tagLimit = 100_000
+
+    private static func sizes(_ database: Database) throws {
+        for (table, condition, what) in excesses where try database.tableExists(table) {
+            try Task.checkCancellation()
+            if try Bool.fetchOne(database, sql: "SELECT EXISTS (SELECT 1 FROM \(table) WHERE \(condition))") == true {
+                throw Damage(what + " is not what Kith writes")
+            }
+        }
+        guard try Int.fetchOne(database, sql: "SELECT count(*) FROM tag") ?? 0 <= tagLimit else {
+            throw Damage("it has more than \(tagLimit) tags")
+        }
+        // Tags in one another, each once, and not too deep.
+        let parents = Dictionary(
+            uniqueKeysWithValues: try Row.fetchAll(database, sql: "SELECT id, parent FROM tag").map {
+                ($0[0] as Int64, $0[1] as Int64?)
+            })
+        for tag in parents.keys {
+            var (next, depth) = (Optional(tag), 0)
+            while let id = next {
+                guard let parent = parents[id], depth < FileIndex.tagDepthLimit else {
+                    throw Damage("a tag in it lies in none, or in itself")
+                }
+                (next, depth) = (parent, depth + 1)
+            }
+        }
     }
 
     /// True for a path from the top in which nothing leads up, or nowhere.

@@ -9,7 +9,7 @@ extension FileIndex {
     package func locationFile(_ id: Int64) async throws(KithError) -> LocationFile {
         let location = try location(id)
         do {
-            let notes = try await database.read { database in
+            let notes = try await read { database in
                 let tree = try TagTree(database)
                 let rows = try Row.fetchAll(
                     database,
@@ -96,7 +96,7 @@ extension FileIndex {
     /// The number of files that what came with a location is about and that no scan has found yet.
     package func pendingNotes(of location: Int64) async throws(KithError) -> Int {
         do {
-            return try await database.read { database in
+            return try await read { database in
                 try Int.fetchOne(
                     database, sql: "SELECT count(*) FROM pending_note WHERE location = ?", arguments: [location]) ?? 0
             }

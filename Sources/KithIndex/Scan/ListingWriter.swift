@@ -46,7 +46,7 @@ struct ListingWriter {
         self.names = NameChanges(database, names)
         self.now = now
         self.keepsAnnotated = keepsAnnotated
-        nextID = try Int64.fetchOne(database, sql: "SELECT value FROM meta WHERE name = 'next'") ?? 1
+        nextID = try IndexSchema.nextNumber(database)
         insertEntry = try database.cachedStatement(
             sql: """
                 INSERT INTO entry

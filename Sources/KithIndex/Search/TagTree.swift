@@ -12,7 +12,8 @@ struct TagTree {
 
     /// The names from the top of the hierarchy down to a tag.
     func path(of tag: Int64) -> [String] {
-        var (names, next, left) = ([String](), Optional(tag), tags.count)
+        // What a damaged index has deeper, or in itself, is cut off.
+        var (names, next, left) = ([String](), Optional(tag), FileIndex.tagDepthLimit)
         while let id = next, let tag = tags[id], left > 0 {
             names.append(tag.name)
             next = tag.parent
