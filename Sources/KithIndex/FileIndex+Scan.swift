@@ -140,6 +140,8 @@ extension FileIndex {
         let isFirst = try await isEmpty(location)
         let excluded = excluded.flatMap { try? OpenFolder(path: $0).attributes() }
         var state = ListingWriter.State(location: location.id, top: location.path, isFirst: isFirst)
+        // A walk gets to what is new by itself.
+        state.listsNew = !isRecursive
         var total = ScanCounts()
         for folder in folders {
             try await apply(
@@ -200,8 +202,6 @@ extension FileIndex {
                     try writer.finish()
                     return (state, state.counts)
                 }
-                // A walk gets to what is new by itself.
-                if walk.isRecursive { state.toList = [] }
                 tell(state.changes)
                 await progress(total)
             }

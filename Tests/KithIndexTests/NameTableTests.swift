@@ -223,7 +223,7 @@ extension IndexedTree {
         let manager = FileManager.default
         let all = (manager.enumerator(atPath: top)?.allObjects as? [String] ?? []).sorted()
         let (folders, files) = (
-            all.filter { isFolder($0) }, all.filter { !isFolder($0) }
+            all.filter { isFolder($0) }, all.filter { !isFolder($0) && !$0.hasSuffix("mark") }
         )
         let folder = folders.randomElement(using: &random) ?? "a"
         switch Int.random(in: 0..<7, using: &random) {

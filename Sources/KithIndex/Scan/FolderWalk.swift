@@ -20,7 +20,7 @@ struct FolderWalk: Sendable {
     }
 
     private var pending: [Pending]
-    let isRecursive: Bool
+    private let isRecursive: Bool
     /// A folder that is not told of.
     private let excluded: FileAttributes?
     /// Told of each folder, held open, before it is listed.

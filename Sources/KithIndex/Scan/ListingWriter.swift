@@ -18,6 +18,8 @@ struct ListingWriter {
         let top: [UInt8]
         /// Folders that are new, or were moved, and are to be listed whole.
         var toList: [[UInt8]] = []
+        /// False when they need not be told.
+        var listsNew = true
         var counts = ScanCounts()
         /// What changes, where somebody wants to know.
         var changes: ChangeSet?
@@ -250,7 +252,7 @@ struct ListingWriter {
     ) throws {
         insertFolder.setUncheckedArguments([id, state.location, Data(path), attributes.device])
         try insertFolder.execute()
-        state.toList.append(path)
+        if state.listsNew { state.toList.append(path) }
     }
 
     private func update(
@@ -288,7 +290,7 @@ struct ListingWriter {
             } else if old.flags & IndexSchema.Flags.gone.rawValue != 0 || old.inode != attributes.inode {
                 try setGone(false, beneath: path)
                 state.changes?.touchEverything()
-                state.toList.append(path)
+                if state.listsNew { state.toList.append(path) }
             }
         }
     }
@@ -362,7 +364,7 @@ struct ListingWriter {
                 ])
             try names.moved(to: new)
             state.changes?.touchEverything()
-            state.toList.append(new)
+            if state.listsNew { state.toList.append(new) }
         }
         return id
     }
