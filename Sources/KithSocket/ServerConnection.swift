@@ -102,8 +102,8 @@ final class ServerConnection: Sendable {
                             }
                         case .batch(let messages): try await take(batch: messages, in: &group)
                         }
-                        // Who does not read the answers is not read from, either.
-                        try await connection.outgoing.take(0)
+                        // Who does not read the answers is not read from; a service may write before it reads.
+                        if state.withLock({ $0.service == nil }) { try await connection.outgoing.take(0) }
                         next = try await connection.nextPacket()
                     }
                     await removeService()
