@@ -46,7 +46,8 @@ struct Root: AsyncParsableCommand {
             CommandGroup(
                 name: "Services",
                 subcommands: [
-                    ShellCommand.self, ScreenCommand.self, ForwardCommand.self, ViaCommand.self, CpCommand.self, SyncCommand.self,
+                    ShellCommand.self, ScreenCommand.self, ForwardCommand.self, ViaCommand.self, CpCommand.self,
+                    SyncCommand.self,
                     BrowseCommand.self, LsCommand.self, StatCommand.self, CatCommand.self, HeadCommand.self,
                     TailCommand.self, FindCommand.self, DuCommand.self, EditCommand.self, MkdirCommand.self,
                     MvCommand.self, RmCommand.self, SendCommand.self, InboxCommand.self, PublishCommand.self,

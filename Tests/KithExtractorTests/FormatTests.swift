@@ -125,7 +125,7 @@ import Testing
         #expect(String(decoding: said, as: UTF8.self) == "word/document.xml")
     }
 
-    @Test(arguments: [UInt64.max, .max - 39, 1 << 63, 0, 5])
+    @Test(arguments: [UInt64.max, UInt64.max - 39, UInt64(1) << 63, 0, 5] as [UInt64])
     func `numbers of Zip64 that lead nowhere are no archive`(place: UInt64) async throws {
         let archive = Self.zip64("word/document.xml", Array("<x>words</x>".utf8), recordAt: place)
         #expect(try await read(archive, [.text]).content.text == nil)

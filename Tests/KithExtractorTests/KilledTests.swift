@@ -11,7 +11,7 @@ import Testing
 /// The program is a script that speaks the protocol as `kith-extract` does: what is in the file says what becomes of it.
 @Suite(.timeLimit(.minutes(2))) struct KilledTests {
     private static let script = #"""
-        #!/usr/bin/env python3
+        #!/usr/bin/python3
         import array, os, signal, socket, struct, sys, time
         device = socket.socket(fileno=0)
         device.sendall(b"\0" * 5)

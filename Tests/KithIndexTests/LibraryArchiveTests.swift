@@ -319,7 +319,7 @@ import Testing
         try tree.write("one")
         await #expect(throws: KithError(.corrupt, "")) { _ = try await tree.index.scan(location.id) }
         try tree.make("other")
-        try tree.index.database.write { try $0.execute(sql: "DELETE FROM location") }
+        try await tree.index.database.write { try $0.execute(sql: "DELETE FROM location") }
         #expect(throws: KithError(.corrupt, "")) { _ = try tree.added() }
     }
 

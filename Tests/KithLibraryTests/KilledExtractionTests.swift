@@ -13,7 +13,7 @@ import Testing
 @Suite(.timeLimit(.minutes(3))) struct KilledExtractionTests {
     /// Answers as `kith-extract` does, and kills itself at a file that says so.
     private static let script = #"""
-        #!/usr/bin/env python3
+        #!/usr/bin/python3
         import os, signal, socket, struct
         device = socket.socket(fileno=0)
         device.sendall(b"\0" * 5)
@@ -32,7 +32,9 @@ import Testing
     @Test func `the job goes on, the file is marked, and is not tried again as it is`() async throws {
         let folder = try TemporaryFolder()
         let top = folder.path + "/tree"
-        try FileManager.default.createDirectory(atPath: top, withIntermediateDirectories: true)
+        for path in [top, folder.path + "/device"] {
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        }
         for number in 0..<40 {
             let text = number == 7 || number == 23 ? "deadly" : "words of \(number)"
             try Data(text.utf8).write(to: URL(fileURLWithPath: "\(top)/\(number).txt"))

@@ -33,6 +33,7 @@ import Testing
         }
     }
 
+    @available(macOS 26, iOS 26, *)
     @Test func `a capture with strides becomes upright planes, whole or halved, in each orientation`() throws {
         var random = SeededRandom.fromEnvironment()
         for _ in 0..<40 {
@@ -74,6 +75,7 @@ import Testing
         }
     }
 
+    @available(macOS 26, iOS 26, *)
     @Test func `planes shorter than the picture are refused`() {
         let bytes = [UInt8](repeating: 0, count: 100)
         func isTaken(_ luma: Int, _ lumaStride: Int, _ chroma: Int, _ chromaStride: Int) -> Bool {
@@ -166,6 +168,7 @@ import Testing
     }
 
     #if os(Linux)
+    @available(macOS 26, iOS 26, *)
     @Test func `a phone's screen is turned upright, whole and halved, within thirty megabytes of real memory`() async {
         await #expect(processExitsWith: .success) {
             // The capture is the system's memory, not ours: it is there before the limit is.

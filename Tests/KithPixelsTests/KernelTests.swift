@@ -143,6 +143,7 @@ import Testing
         }
     }
 
+    @available(macOS 26, iOS 26, *)
     @Test func `a view refuses memory that does not hold its picture`() {
         let bytes = [UInt8](repeating: 0, count: 4 * 10 * 5)
         let size = PixelSize(width: 9, height: 5)

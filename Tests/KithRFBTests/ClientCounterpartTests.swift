@@ -27,6 +27,7 @@ struct ClientSession: ~Copyable {
         var connected: LoopbackSocket?
         while connected == nil, ContinuousClock.now < end {
             connected = try LoopbackSocket.connect(port)
+            // Real time: a program starts.
             if connected == nil { usleep(20_000) }
         }
         guard let connected else { throw LoopbackSocket.Failure(description: "nobody listens on \(port)") }

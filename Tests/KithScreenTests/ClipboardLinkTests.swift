@@ -70,9 +70,12 @@ struct ClipboardLinkTests {
         try await exchanging { stage, viewer, desk in
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
             try await eventually {
-                stage.source.copy([.text: bytes, .png: [1, 2, 3]])
-                return desk.formats == [.png, .text]
+                // Before the exchange has begun nobody is offered anything.
+                stage.source.copy([.html: []])
+                return desk.formats == [.html]
             }
+            stage.source.copy([.text: bytes, .png: [1, 2, 3]])
+            try await eventually { desk.formats == [.png, .text] }
             #expect(stage.source.clipboardReads == 0)
             #expect(try await desk.paste(.text) == bytes)
             desk.mine.set([.html: bytes])
@@ -88,9 +91,11 @@ struct ClipboardLinkTests {
     func large() async throws {
         try await exchanging { stage, _, desk in
             try await eventually {
-                stage.source.copy([.text: [UInt8](repeating: 7, count: ScreenClipboard.contentLimit + 1)])
-                return desk.formats == [.text]
+                stage.source.copy([.html: []])
+                return desk.formats == [.html]
             }
+            stage.source.copy([.text: [UInt8](repeating: 7, count: ScreenClipboard.contentLimit + 1)])
+            try await eventually { desk.formats == [.text] }
             await #expect(throws: KithError.self) { _ = try await desk.paste(.text) }
             stage.source.copy([.text: [7]])
             try await eventually { (try? await desk.paste(.text)) == [7] }

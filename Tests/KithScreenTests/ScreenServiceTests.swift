@@ -42,6 +42,7 @@ struct ScreenServiceTests {
                     x: x, y: y, width: Int.random(in: 1...120, using: &random),
                     height: Int.random(in: 1...90, using: &random)
                 ) { noise ? colour &* UInt32($0 &+ 1) &+ UInt32($1) & 0xFF_FFFF : colour }
+                // Real time: changes come while others are on their way, or together.
                 if Bool.random(using: &random) { try await Task.sleep(for: .milliseconds(3)) }
             }
             try await eventually { viewer.colours == stage.source.pixels }
@@ -195,6 +196,7 @@ struct ScreenServiceTests {
         try await eventually {
             // Until the first one has rested; what is left out changes nothing.
             try await two.send(.move(x: 3, y: 3))
+            // Real time: that rest is half a second.
             try await Task.sleep(for: .milliseconds(50))
             return stage.source.performed.count > 1
         }

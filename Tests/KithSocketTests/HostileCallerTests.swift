@@ -56,6 +56,7 @@ private func frame(_ count: Int) -> [UInt8] {
                 let count = peer.offer(Array(chunk[(sent % line.utf8.count)...]))
                 sent += count
                 stalls = count > 0 ? 0 : stalls + 1
+                // Real time: the server takes no more for a while.
                 if count == 0 { try await Task.sleep(for: .milliseconds(10)) }
             }
             #expect(stalls == 200, "the server took \(sent) bytes")

@@ -40,6 +40,8 @@ extension Client {
     public var pairing: PairingNamespace { PairingNamespace(client: self) }
     /// The methods named `reach.…`.
     public var reach: ReachNamespace { ReachNamespace(client: self) }
+    /// The methods named `screen.…`.
+    public var screen: ScreenNamespace { ScreenNamespace(client: self) }
     /// The methods named `search.…`.
     public var search: SearchNamespace { SearchNamespace(client: self) }
     /// The methods named `services.…`.
@@ -72,7 +74,7 @@ public struct AnnotationsNamespace: Sendable {
 
     /// Reads what is noted of a file of the library.
     ///
-    /// The query `annotations.get`. Callers: grant library.
+    /// The query `annotations.get`. Callers: grant library:read.
     public func get(
         _ input: Annotations.Get.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Annotations.Get.Output {
@@ -219,7 +221,7 @@ public struct DuplicatesNamespace: Sendable {
 
     /// Says where else the content of a file of the library is.
     ///
-    /// The query `duplicates.copies`. Callers: grant library.
+    /// The query `duplicates.copies`. Callers: grant library:read.
     public func copies(
         _ input: Duplicates.Copies.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Duplicates.Copies.Output {
@@ -1142,6 +1144,111 @@ public struct ReachNamespace: Sendable {
     }
 }
 
+/// The methods named `screen.…`, each as a function.
+public struct ScreenNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Changes what a session of this screen may do.
+    ///
+    /// The action `screen.change`. Callers: owner.
+    public func change(
+        _ input: ScreenSessions.Change.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> ScreenSessions.Change.Output {
+        try await client.call(ScreenSessions.Change.self, input, on: device, options: options)
+    }
+
+    /// Exchanges clipboards with a screen.
+    ///
+    /// The stream `screen.clipboard`. Callers: grant screen:clipboard.
+    public func clipboard(
+        _ input: Screen.Clipboard.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Screen.Clipboard> {
+        try await client.open(Screen.Clipboard.self, input, on: device, options: options)
+    }
+
+    /// Types and points on a screen.
+    ///
+    /// The stream `screen.control`. Callers: grant screen:control.
+    public func control(
+        _ input: Screen.Control.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Screen.Control> {
+        try await client.open(Screen.Control.self, input, on: device, options: options)
+    }
+
+    /// Lets a device see this screen, or refuses it.
+    ///
+    /// The action `screen.decide`. Callers: owner.
+    public func decide(
+        _ input: ScreenSessions.Decide.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> ScreenSessions.Decide.Output {
+        try await client.call(ScreenSessions.Decide.self, input, on: device, options: options)
+    }
+
+    /// Lists the displays that can be seen.
+    ///
+    /// The query `screen.displays`. Callers: grant screen:view.
+    public func displays(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Screen.Displays.Output {
+        try await client.call(Screen.Displays.self, Nothing(), on: device, options: options)
+    }
+
+    /// Ends sessions of this screen.
+    ///
+    /// The action `screen.end`. Callers: owner.
+    public func end(
+        _ input: ScreenSessions.End.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> ScreenSessions.End.Output {
+        try await client.call(ScreenSessions.End.self, input, on: device, options: options)
+    }
+
+    /// Shows when a person is asked before a session.
+    ///
+    /// The query `screen.rules`. Callers: owner.
+    public func rules(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> ScreenSessions.GetRules.Output {
+        try await client.call(ScreenSessions.GetRules.self, Nothing(), on: device, options: options)
+    }
+
+    /// Lists who sees this screen, or asks to.
+    ///
+    /// The query `screen.sessions`. Callers: owner.
+    public func sessions(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> ScreenSessions.List.Output {
+        try await client.call(ScreenSessions.List.self, Nothing(), on: device, options: options)
+    }
+
+    /// Says when a person is asked before a session.
+    ///
+    /// The action `screen.setRules`. Callers: owner.
+    public func setRules(
+        _ input: ScreenSessions.SetRules.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> ScreenSessions.SetRules.Output {
+        try await client.call(ScreenSessions.SetRules.self, input, on: device, options: options)
+    }
+
+    /// Shows a display as it changes.
+    ///
+    /// The stream `screen.view`. Callers: grant screen:view.
+    public func view(
+        _ input: Screen.View.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Screen.View> {
+        try await client.open(Screen.View.self, input, on: device, options: options)
+    }
+
+    /// Tells who sees this screen, or asks to.
+    ///
+    /// The stream `screen.watch`. Callers: owner.
+    public func watch(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<ScreenSessions.Watch> {
+        try await client.open(ScreenSessions.Watch.self, Nothing(), on: device, options: options)
+    }
+}
+
 /// The methods named `search.…`, each as a function.
 public struct SearchNamespace: Sendable {
     /// Calls them.
@@ -1446,7 +1553,7 @@ public struct VolumesNamespace: Sendable {
 
     /// Lists the file systems that are mounted.
     ///
-    /// The query `volumes.list`. Callers: grant library.
+    /// The query `volumes.list`. Callers: owner.
     public func list(
         _ input: Volumes.List.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Volumes.List.Output {

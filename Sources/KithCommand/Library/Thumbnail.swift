@@ -15,8 +15,8 @@ struct ThumbnailCommand: AsyncParsableCommand {
               kith thumbnail --size 1024 photo.jpg > larger.jpg
               kith thumbnail --device laptop /srv/photos/photo.jpg -o small.jpg
 
-            It is turned as it is to be shown, and says nothing of place and camera. Of JPEG, PNG, WebP, TIFF, HEIF and AVIF, as
-            far as the libraries for them were there when kith was built. It is kept, and found again also while the file is
+            It is turned as it is to be shown, and says nothing of place and camera. Of JPEG, PNG, GIF, WebP, TIFF, HEIF and
+            AVIF, as far as the libraries for them were there when kith was built. It is kept, and found again also while the file is
             away.
             """))
 

@@ -124,16 +124,18 @@ struct AppleTrash: TrashLayout {
     func folder(on mount: [UInt8], for user: UInt32, _ files: OperationFiles) throws(KithError) -> TrashFolder? {
         let all = mount.appendingName(".Trashes".utf8)
         let own = all.appendingName("\(user)".utf8)
-        let (around, there): (Descriptor.Info?, Descriptor.Info?)
-        do throws(Errno) { (around, there) = (try files.info(all), try files.info(own)) } catch {
+        do throws(Errno) {
+            // The folder of all users keeps them apart by the sticky bit, or is no trash.
+            guard try files.info(all) != nil else {
+                return files.mayChange(folder: mount) ? folder(own, top: mount) : nil
+            }
+            guard TrashCan.isSticky(all, files) else { return nil }
+            let there = try files.info(own)
+            let canBe = there.map { TrashCan.isOwn($0, user) } ?? files.mayChange(folder: all)
+            return canBe ? folder(own, top: mount) : nil
+        } catch {
             throw error.failure("look at the trash", all.shown)
         }
-        if let there { return TrashCan.isOwn(there, user) ? folder(own, top: mount) : nil }
-        // The folder of all users keeps them apart by the sticky bit, or is no trash.
-        if around != nil {
-            return TrashCan.isSticky(all, files) && files.mayChange(folder: all) ? folder(own, top: mount) : nil
-        }
-        return files.mayChange(folder: mount) ? folder(own, top: mount) : nil
     }
 
     func folders(on mount: [UInt8], for user: UInt32, _ files: OperationFiles) -> [TrashFolder] {

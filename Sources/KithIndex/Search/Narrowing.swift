@@ -93,6 +93,8 @@ struct Narrowing {
             self.init(
                 "entry.size", from: range.from.map(Int64.init(clamping:)),
                 through: range.through.map(Int64.init(clamping:)))
+            // Folders have a size on the disk, and none for a search.
+            sql = "(entry.kind = 0 AND \(sql))"
             isIndexed = true
         case .date(.modified, let range):
             self.init(

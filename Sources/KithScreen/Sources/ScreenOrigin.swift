@@ -50,7 +50,7 @@ package enum ScreenOrigin: Hashable, Sendable {
     }
 
     private static func x11(_ display: String) async throws -> any ScreenSource {
-        #if Screen && canImport(CXCB)
+        #if Screen && os(Linux) && canImport(CXCB)
         return try await X11Source.open(display: display)
         #else
         throw KithError(.unsupported, "That device was built without screens of X servers (the trait Screen).")

@@ -140,7 +140,11 @@ package final class ScreenViewer: Sendable {
             if output.permissions.clipboard, let clipboard {
                 group.addTask { [self] in try await exchange(clipboard, output.session) }
             }
-            defer { group.cancelAll() }
+            defer {
+                group.cancelAll()
+                // Who leaves says so at once: the host lets go of what is held.
+                stream.abort(.cancelled)
+            }
             do {
                 while let _ = try await group.next() {}
             } catch is Finished {}
@@ -211,6 +215,7 @@ package final class ScreenViewer: Sendable {
         _ session: String, _ handle: @escaping @Sendable (Event) async throws -> Void
     ) async throws {
         let stream = try await client.open(Screen.Control.self, .init(session: session), on: device).stream
+        defer { stream.abort(.cancelled) }
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 while let notice = try await stream.receive() {
@@ -231,6 +236,7 @@ package final class ScreenViewer: Sendable {
 
     private func exchange(_ clipboard: ClipboardLink.Local, _ session: String) async throws {
         let stream = try await client.open(Screen.Clipboard.self, .init(session: session), on: device).stream
+        defer { stream.abort(.cancelled) }
         let link = ClipboardLink(clipboard)
         self.link.withLock { $0 = link }
         defer { self.link.withLock { $0 = nil } }

@@ -13,7 +13,7 @@ extension Screen.Rectangle {
     }
 }
 
-#if Screen && canImport(CXCB)
+#if Screen && os(Linux) && canImport(CXCB)
 import CXCB
 import KithWire
 

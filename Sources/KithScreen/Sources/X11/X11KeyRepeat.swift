@@ -1,4 +1,4 @@
-#if Screen && canImport(CXCB)
+#if Screen && os(Linux) && canImport(CXCB)
 import CXCB
 import KithWire
 

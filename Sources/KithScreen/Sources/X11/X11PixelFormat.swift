@@ -96,7 +96,7 @@ struct X11PixelFormat: Hashable {
     }
 }
 
-#if Screen && canImport(CXCB)
+#if Screen && os(Linux) && canImport(CXCB)
 import CXCB
 import KithWire
 

@@ -1,4 +1,4 @@
-#if Screen && canImport(CXCB)
+#if Screen && os(Linux) && canImport(CXCB)
 /// The keys that no keyboard has, lent to characters that the layout lacks: one or two each, with and without Shift.
 ///
 /// A program reads the meaning of a key when it comes to the stroke, perhaps late. A key gets another meaning only after
