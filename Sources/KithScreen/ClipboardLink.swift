@@ -56,8 +56,8 @@ package final class ClipboardLink: Sendable {
     private let outgoing = BoundedQueue<ScreenClipboard>(capacity: 64)
     private let state = Mutex(State())
 
-    /// The time the other end has to send the next part.
-    private static let patience = Duration.seconds(10)
+    /// The time the other end has to send a content, 10 MB over a slow link included.
+    private static let patience = Duration.seconds(60)
 
     /// Makes an end for the clipboard here.
     package init(_ local: Local) { self.local = local }
