@@ -23,8 +23,8 @@ actor LibraryCollection {
     private var scanned: [UUID: Set<Int64>] = [:]
     private var repeating: Task<Void, Never>?
     private var isStopping = false
-    /// Where what happens is published, and what happens when the device stops.
-    private(set) var events: (hub: EventHub, shutdown: AsyncEvent)?
+    /// Where what happens is published.
+    private(set) var events: EventHub?
     private var areEventsWanted = false
 
     /// Makes the collection of the device with this data directory; `changed` is called with the id of a library whose
@@ -81,7 +81,7 @@ actor LibraryCollection {
     }
 
     /// Publishes what happens to the libraries there, once somebody wants to know.
-    func publish(in hub: EventHub, shutdown: AsyncEvent) { events = (hub, shutdown) }
+    func publish(in hub: EventHub) { events = hub }
 
     /// Publishes from now on what happens, if it does not already.
     func publishEvents() async {
@@ -165,7 +165,7 @@ actor LibraryCollection {
             if keeper.directory == library.path { return keeper }
             Task(name: "kith library moved") { await keeper.stop() }
         }
-        let topics = events.map { LibraryTopics($0.hub, library: library.idText) }
+        let topics = events.map { LibraryTopics($0, library: library.idText) }
         if areEventsWanted { _ = topics?.want() }
         let keeper = LibraryKeeper(
             library, data: data, keepsUp: keepsUp && !library.isUnconfirmed, topics: topics, logger: logger,

@@ -1,13 +1,12 @@
 import Foundation
 import KithAPI
-import KithIO
 import KithNode
 import KithWire
 
 extension LibraryService {
     var eventHandlers: [Handler] {
         [
-            .stream(LibraryEvents.Follow.self) { try await self.follow($0, $1, $2) }.limited(to: 16)
+            .stream(LibraryEvents.Follow.self) { try await self.follow($0, $1, $2) }.limited(to: 16).endingAtShutdown()
         ]
     }
 
@@ -21,7 +20,7 @@ extension LibraryService {
             throw KithError(
                 .invalid, "`types` and `resources` list at most 64 each, and `path` has at most 4,096 bytes.")
         }
-        guard let (hub, shutdown) = await collection.events else {
+        guard let hub = await collection.events else {
             throw KithError(.unsupported, "Events need a node, and here is none.")
         }
         var library: String?
@@ -47,7 +46,6 @@ extension LibraryService {
                 }
             }
             group.addTask { try await stream.end() }
-            group.addTask { await shutdown.wait() }
             try await group.next()
         }
         try await stream.finish()

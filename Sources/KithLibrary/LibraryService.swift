@@ -82,7 +82,7 @@ public final class LibraryService: Service {
 
     /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
     public func start(_ context: StartContext) async throws {
-        if let events = context.events { await collection.publish(in: events, shutdown: context.shutdown) }
+        if let events = context.events { await collection.publish(in: events) }
         protection.set(context.protection)
         extractor?.open()
         await collection.start()

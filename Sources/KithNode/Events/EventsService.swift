@@ -31,7 +31,7 @@ struct EventsService: Service {
                 let stream = try await pending.accept(
                     Events.Subscribe.Output(epoch: hub.epoch, sequence: subscription.sequence))
                 try await send(subscription, to: stream)
-            },
+            }.endingAtShutdown(),
             // A connection that was lost may take a while to end.
             .stream(Events.Follow.self) { input, context, pending in
                 try await serve(input, context, pending)
@@ -54,7 +54,6 @@ struct EventsService: Service {
                 }
             }
             group.addTask { try await stream.end() }
-            group.addTask { [shutdown] in await shutdown.wait() }
             try await group.next()
         }
         try await stream.finish()
