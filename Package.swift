@@ -201,8 +201,7 @@ let floors: [[Target]] = [
         .target(
             name: "KithScreen",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithRFB", "KithAPI", "KithRFBCodecs", "KithNode",
-                "CKithSystem", "CZlib",
+                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithAPI", "KithNode", "CKithSystem", "CZlib",
                 // Elsewhere a screen is not an X server's.
                 .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"])),
                 .product(name: "Logging", package: "swift-log"),

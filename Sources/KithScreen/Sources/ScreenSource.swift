@@ -3,8 +3,7 @@ package import KithWire
 
 /// A screen that can be seen, and as a rule controlled: an X server, an RFB server, or a script.
 ///
-/// One session host owns it. Calls wait as long as the screen takes; when it is gone for good they throw `.unreachable`,
-/// and ``changes`` ends with `ended`.
+/// One session host owns it. Calls wait as long as the screen takes; when it is gone for good they throw `.unreachable`.
 package protocol ScreenSource: AnyObject, Sendable {
     /// Where the pictures come from, for a person: `x11 :0`, `vnc localhost:5901`.
     var name: String { get }
@@ -50,8 +49,7 @@ package protocol ScreenSource: AnyObject, Sendable {
 
     /// Shows on the screen itself who sees it and what waits for an answer; empty: nothing.
     ///
-    /// `decide` is called when a person there answers by a click: with the session, and whether it is let in; `nil` for the
-    /// panic key or button, which ends all. A source that cannot show anything does nothing, and says false.
+    /// `decide` is called when a person there answers, by a click or by the key that ends all. A source that cannot show anything does nothing, and says false.
     func show(_ notices: [ScreenNotice], decide: @escaping @Sendable (ScreenNotice.Answer) -> Void) async -> Bool
 
     /// Gives everything back that it holds; calls that wait end with `.closed`.
