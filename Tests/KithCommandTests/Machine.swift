@@ -139,6 +139,8 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
         } else {
             process.standardInput = FileHandle.nullDevice
         }
+        // Where the suite runs in the background it is ignored, and so by all that is started here.
+        signal(SIGINT, SIG_DFL)
         try process.run()
         readers = [output, error].map { pipe in
             let handle = pipe.fileHandleForReading

@@ -122,7 +122,7 @@ struct DeviceText {
     /// All of them as a table where its lines have at most `width` characters, else one below the other.
     static func list(_ devices: [Devices.Info], width: Int) -> String {
         let texts = devices.map { DeviceText($0) }
-        let text = table(headings, texts.flatMap(\.rows))
+        let text = table(headings, texts.flatMap(\.rows), width: nil)
         let lines = text.split(separator: "\n").dropFirst()
         guard lines.contains(where: { $0.count > width }) else { return text }
         return texts.map(\.paragraph).joined(separator: "\n")
