@@ -5,13 +5,13 @@ import Musl
 #else
 import Darwin
 #endif
-import KithAPI
 package import KithWire
+import Synchronization
 
 /// A program at a device's socket that writes bytes and reads lines, right or wrong.
 package final class RawPeer: Sendable {
     private let descriptor: Int32
-    private let buffer = Locked<[UInt8]>([])
+    private let unread = Mutex(Unread())
 
     /// Takes over a connection.
     package init(owning descriptor: Int32) {
@@ -48,15 +48,16 @@ package final class RawPeer: Sendable {
 
     /// Writes all of `bytes`, or as much as the other end takes before it goes.
     package func send(bytes: [UInt8]) async {
-        var offset = 0
+        var (offset, attempts) = (0, 0)
         while offset < bytes.count {
             let count = unsafe bytes[offset...].withUnsafeBytes { unsafe write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EAGAIN {
-                await Task.yield()
+                attempts += 1
+                await Self.rest(after: attempts)
                 continue
             }
             guard count > 0 else { return }
-            offset += count
+            (offset, attempts) = (offset + count, 0)
         }
     }
 
@@ -74,19 +75,55 @@ package final class RawPeer: Sendable {
 
     /// The next line, or what was left at the end, or when the test is called off.
     package func line() async -> String {
-        var bytes = buffer.value
-        while !bytes.contains(0x0A) {
+        var attempts = 0
+        while true {
+            if let line = unread.withLock({ $0.takeLine() }) { return line }
             var chunk = [UInt8](repeating: 0, count: 65536)
             let count = unsafe read(descriptor, &chunk, chunk.count)
             if count < 0, errno == EAGAIN, !Task.isCancelled {
-                await Task.yield()
+                attempts += 1
+                await Self.rest(after: attempts)
                 continue
             }
-            guard count > 0 else { break }
-            bytes += chunk[..<count]
+            guard count > 0 else { return unread.withLock { $0.takeRest() } }
+            attempts = 0
+            unread.withLock { $0.append(chunk[..<count]) }
         }
-        let end = bytes.firstIndex(of: 0x0A) ?? bytes.count
-        buffer.set(Array(bytes[min(end + 1, bytes.count)...]))
-        return String(decoding: bytes[..<end], as: UTF8.self)
+    }
+
+    /// Lets others go on; one who waits long leaves them the processor, too.
+    private static func rest(after attempts: Int) async {
+        guard attempts > 100, !Task.isCancelled else { return await Task.yield() }
+        // Called off meanwhile, the test finds that out by itself.
+        try? await Task.sleep(for: .milliseconds(1))
+    }
+
+    /// Bytes that have come and were not taken.
+    private struct Unread {
+        private var bytes: [UInt8] = []
+        /// Where the next line begins, and up to where there is no end of it.
+        private var (start, searched) = (0, 0)
+
+        mutating func append(_ more: ArraySlice<UInt8>) {
+            if start > bytes.count / 2 {
+                bytes.removeFirst(start)
+                (start, searched) = (0, searched - start)
+            }
+            bytes += more
+        }
+
+        mutating func takeLine() -> String? {
+            guard let end = bytes[searched...].firstIndex(of: 0x0A) else {
+                searched = bytes.count
+                return nil
+            }
+            defer { (start, searched) = (end + 1, end + 1) }
+            return String(decoding: bytes[start..<end], as: UTF8.self)
+        }
+
+        mutating func takeRest() -> String {
+            defer { (bytes, start, searched) = ([], 0, 0) }
+            return String(decoding: bytes[start...], as: UTF8.self)
+        }
     }
 }
