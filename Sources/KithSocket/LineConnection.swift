@@ -11,6 +11,7 @@ final class LineConnection: Sendable {
     let watch: Watch
     private let reading: Reading
     private let turn = AsyncMutex()
+    private let queue = Mutex((bytes: [UInt8](), isSending: false))
     /// Room for bytes that were read and not taken yet.
     let room = ByteRoom(inboxLimit)
     private static let inboxLimit = 64 << 20
@@ -18,8 +19,6 @@ final class LineConnection: Sendable {
     let outgoing = ByteRoom(outboxLimit)
     /// The most bytes of them, beside the answers of calls that run already.
     static let outboxLimit = 8 << 20
-    /// What a short line costs while it waits, beside its bytes: a task.
-    static let lineCost = 1 << 10
     /// The sign that the other end is gone: where it may end its direction and still listen, both have to be.
     let departure: Reactor.Interest
 
@@ -135,16 +134,46 @@ final class LineConnection: Sendable {
     ///
     /// Cancelling the task does not end it, half a line would end the connection; shutting the socket down does.
     func send(_ line: [UInt8]) async throws(KithError) {
-        let line = line + [0x0A]
-        outgoing.add(line.count)
-        defer { outgoing.giveBack(line.count) }
+        outgoing.add(line.count + 1)
+        defer { outgoing.giveBack(line.count + 1) }
+        try await write(line + [0x0A])
+    }
+
+    private func write(_ lines: [UInt8]) async throws(KithError) {
         await turn.lock()
         defer { turn.unlock() }
         var offset = 0
-        while offset < line.count {
-            let count = try descriptor.send(line, from: offset)
+        while offset < lines.count {
+            let count = try descriptor.send(lines, from: offset)
             offset += count
             if count == 0 { await watch.wait(for: .writing, isCancellable: false) }
+        }
+    }
+
+    /// Queues a line, once there is room for it; returns whether somebody has to call ``sendQueued()`` now.
+    ///
+    /// Who sends much that is answered at once, before it reads, costs one task and not one a line.
+    func enqueue(_ line: [UInt8]) async throws -> Bool {
+        try await outgoing.take(line.count + 1)
+        return queue.withLock { queue in
+            queue.bytes += line
+            queue.bytes.append(0x0A)
+            defer { queue.isSending = true }
+            return !queue.isSending
+        }
+    }
+
+    /// Sends what is queued, and what is queued meanwhile.
+    func sendQueued() async {
+        while true {
+            let bytes = queue.withLock { queue in
+                if queue.bytes.isEmpty { queue.isSending = false }
+                defer { queue.bytes = [] }
+                return queue.bytes
+            }
+            guard !bytes.isEmpty else { return }
+            defer { outgoing.giveBack(bytes.count) }
+            try? await write(bytes)  // the other end may be gone
         }
     }
 }

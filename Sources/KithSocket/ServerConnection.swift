@@ -96,9 +96,7 @@ final class ServerConnection: Sendable {
                                     try await serve(shared: request, method, in: &group)
                                 }
                             } else {
-                                try await take(message, in: &group) { [connection] in
-                                    try? await connection.send($0.json)  // the caller may be gone
-                                }
+                                try await take(message, in: &group) { $0.json }
                             }
                         case .batch(let messages): try await take(batch: messages, in: &group)
                         }
@@ -258,39 +256,37 @@ final class ServerConnection: Sendable {
     // MARK: - Calls
 
     /// Sends a refusal beside what runs, once there is room for it.
-    private func refuse(
-        with response: RPCResponse, in group: inout DiscardingTaskGroup,
-        reply: @escaping @Sendable (RPCResponse) async -> Void
-    ) async throws {
-        let outgoing = connection.outgoing
-        try await outgoing.take(LineConnection.lineCost)
-        group.addTask(executorPreference: globalConcurrentExecutor) {
-            await reply(response)
-            outgoing.giveBack(LineConnection.lineCost)
-        }
+    private func refuse(with line: [UInt8], in group: inout DiscardingTaskGroup) async throws {
+        guard try await connection.enqueue(line) else { return }
+        group.addTask(executorPreference: globalConcurrentExecutor) { [connection] in await connection.sendQueued() }
     }
 
+    /// Answers a message; `line` gives what is to be sent with an answer, `nil` while others are to come with it.
     private func take(
         _ message: RPCMessage, in group: inout DiscardingTaskGroup,
-        reply: @escaping @Sendable (RPCResponse) async -> Void
+        line: @escaping @Sendable (RPCResponse) -> [UInt8]?
     ) async throws {
         switch message {
-        case .malformed(let response): try await refuse(with: response, in: &group, reply: reply)
+        case .malformed(let response):
+            if let line = line(response) { try await refuse(with: line, in: &group) }
         case .response(let response):
             // Without a request it is not an answer.
             state.withLock { $0.service }?.service.take(response)
         case .request(let request):
             guard let number = begin() else {
                 guard let id = request.id else { return }
-                return try await refuse(
-                    with: RPCResponse(id: id, result: .failure(Self.crowded)), in: &group, reply: reply)
+                let response = RPCResponse(id: id, result: .failure(Self.crowded))
+                if let line = line(response) { try await refuse(with: line, in: &group) }
+                return
             }
             // `$/cancel` ends this one alone, and it may come before the call has begun.
             let cancellation = Cancellation()
             note(number, request.id) { cancellation.cancel() }
             group.addTask(executorPreference: globalConcurrentExecutor) {
                 let response = await cancellation.run("kith \(request.method)") { await self.answer(request) }
-                if request.id != nil { await reply(response) }
+                if request.id != nil, let line = line(response) {
+                    try? await self.connection.send(line)  // the caller may be gone
+                }
                 self.end(number, request.id)
             }
         }
@@ -298,19 +294,22 @@ final class ServerConnection: Sendable {
 
     private func take(batch messages: [RPCMessage], in group: inout DiscardingTaskGroup) async throws {
         let batch = AnswerBatch(count: messages.count { $0.wantsAnswer })
-        let add: @Sendable (RPCResponse) async -> Void = { [connection] in await batch.add($0, to: connection) }
         for message in messages {
+            var refusal = hello(message)
             if let notice = notice(message) {
                 // In a batch only what needs not wait for its turn.
                 if notice.notice == .cancel { cancel(notice.id) }
-            } else if let hello = hello(message) {
-                try await refuse(with: hello, in: &group, reply: add)
-            } else if case (let request, .some)? = stream(message), let id = request.id {
-                let error = RPCError(KithError(.invalid, "A stream cannot be opened in a batch."))
-                try await refuse(with: RPCResponse(id: id, result: .failure(error)), in: &group, reply: add)
-            } else {
-                try await take(message, in: &group, reply: add)
+                continue
             }
+            if case (let request, .some)? = stream(message), let id = request.id {
+                let error = RPCError(KithError(.invalid, "A stream cannot be opened in a batch."))
+                refusal = RPCResponse(id: id, result: .failure(error))
+            }
+            guard let refusal else {
+                try await take(message, in: &group) { batch.line(with: $0) }
+                continue
+            }
+            if let line = batch.line(with: refusal) { try await refuse(with: line, in: &group) }
         }
     }
 
@@ -474,11 +473,11 @@ final class ServerConnection: Sendable {
             }
         } catch {
             return try await self.refuse(
-                with: RPCResponse(id: id, result: .failure(RPCCall.failure(error))), in: &group, reply: send)
+                with: RPCResponse(id: id, result: .failure(RPCCall.failure(error))).json, in: &group)
         }
         guard let number = begin() else {
             return try await self.refuse(
-                with: RPCResponse(id: id, result: .failure(Self.crowded)), in: &group, reply: send)
+                with: RPCResponse(id: id, result: .failure(Self.crowded)).json, in: &group)
         }
         let stream = SharedStream(id, connection, credit: call.credit)
         let isAccepted = Locked(false)

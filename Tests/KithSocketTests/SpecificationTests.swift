@@ -247,10 +247,14 @@ private func withExamples(_ body: @Sendable (RawPeer, ExampleDispatcher) async t
                 }
             }
             await flood(count / 10)
-            let before = residentBytes()
-            await flood(count)
-            let growth = residentBytes() - before
-            #expect(growth < 64 << 20, "\(growth >> 10) KiB more after \(count) lines")
+            // What grows does so each time; what other tests of this process take meanwhile does not count.
+            var growth = Int.max
+            for _ in 0..<5 {
+                let before = residentBytes()
+                await flood(count / 5)
+                growth = min(growth, residentBytes() - before)
+            }
+            #expect(growth < 12 << 20, "\(growth >> 10) KiB more after \(count / 5) lines, each time")
         }
     }
 
