@@ -33,6 +33,8 @@ public final class SocketCarrier: Carrier {
             try SocketProtocol.check(try await carrier.core.exchange(try SocketProtocol.request(id: id), id: id))
         } catch {
             carrier.close()
+            // One that was about to end took the connection, and then it was gone.
+            if (error as? KithError)?.code == .closed { return nil }
             throw error
         }
         return carrier

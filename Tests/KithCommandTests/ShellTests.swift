@@ -57,8 +57,9 @@ import Testing
             let first = try Tmux(phone, ["shell", "laptop"])
             defer { first.end() }
             try await first.show(getuid() == 0 ? "#" : "$")
-            try first.type("cat > \(laptop.path("note"))")
-            try await first.show("cat >")
+            // What comes while the shell still edits the line is not shown.
+            try first.type("printf 'be%s' gin; cat > \(laptop.path("note"))")
+            try await first.show("begin")
             try first.type("typed in the first")
             try await first.show("typed in the first")
             first.end()
