@@ -19,6 +19,9 @@ let floors: [[Target]] = [
         .systemLibrary(name: "CPoppler", pkgConfig: "poppler-cpp", providers: [.apt(["libpoppler-cpp-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CKithJPEG", pkgConfig: "libturbojpeg", providers: [.apt(["libturbojpeg0-dev"])]),
+        // For kith-viewer alone.
+        .systemLibrary(
+            name: "CSDL2", pkgConfig: "SDL2_ttf", providers: [.apt(["libsdl2-dev", "libsdl2-ttf-dev"])]),
         .systemLibrary(
             name: "CXCB", pkgConfig: "xcb-damage",
             providers: [
@@ -88,6 +91,8 @@ let floors: [[Target]] = [
                 "KithWire", "KithContent", "CKithSystem",
                 .target(name: "CKithMedia", condition: .when(platforms: [.linux], traits: ["Media"])),
             ]),
+        // What kith and its window's program say to each other, and what the window does by itself.
+        .target(name: "KithWindow", dependencies: ["KithWire", "KithAPI", "KithPixels", "CKithSystem"]),
         .target(
             name: "KithRFBCodecs",
             dependencies: [
@@ -152,6 +157,13 @@ let floors: [[Target]] = [
     ],
     // 4 Node
     [
+        // A program of its own: no fault of a graphics driver is in a process that has keys.
+        .executableTarget(
+            name: "KithViewer",
+            dependencies: [
+                "KithWire", "KithAPI", "KithPixels", "KithWindow",
+                .target(name: "CSDL2", condition: .when(platforms: [.linux], traits: ["Viewer"])),
+            ]),
         .target(
             name: "KithNode",
             dependencies: [
@@ -201,7 +213,8 @@ let floors: [[Target]] = [
         .target(
             name: "KithScreen",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithAPI", "KithNode", "CKithSystem", "CZlib",
+                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithAPI", "KithWindow", "KithNode", "CKithSystem",
+                "CZlib",
                 // Elsewhere a screen is not an X server's.
                 .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"])),
                 .product(name: "Logging", package: "swift-log"),
@@ -262,7 +275,8 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithIO", "Kith", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithSocket", "KithShell",
                 "KithFiles",
-                "KithForward", "KithBrowser", "KithScreen", "KithPixels", "KithCatalog", "KithIndex", "KithCommandLine",
+                "KithForward", "KithBrowser", "KithScreen", "KithWindow", "KithPixels", "KithCatalog", "KithIndex",
+                "KithCommandLine",
                 "KithTerminal", "KithMLS", "KithMLSVectors", "KithContent", "KithExtractor",
                 "KithTrust",
                 "KithGroups", "KithReach", "KithRelayServer", "KithStore", "KithTelemetry", "CKithSystem",
@@ -315,6 +329,7 @@ let tests: [Target] = [
     test("KithCatalog", "KithTesting"),
     test("KithPixels", "KithTesting"),
     test("KithRFB", "KithTesting", "KithRFBCodecs"),
+    test("KithWindow", "KithTesting", "KithAPI", "KithPixels", "CKithSystem"),
     // The confined programs are Linux's.
     test("KithExtractor", "KithTesting", "KithContent", "KithIO", "CKithSystem", "KithExtract"),
     .testTarget(
@@ -350,7 +365,7 @@ let tests: [Target] = [
         "KithLibrary", "KithIO", "KithIdentity", "KithAPI", "KithIndex", "KithJobs", "KithNode", "KithTesting", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
     test(
-        "KithScreen", "KithTesting", "KithPixels", "KithIO", "KithIdentity", "KithAPI", "KithNode", logging,
+        "KithScreen", "KithTesting", "KithPixels", "KithWindow", "KithIO", "KithIdentity", "KithAPI", "KithNode", logging,
         .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"]))),
     test(
         "KithTelemetry", "Kith", "KithTesting",
@@ -371,7 +386,7 @@ let tests: [Target] = [
         dependencies: [
             "KithCommand", "KithCommandLine", "KithBrowser", "KithContent", "KithTesting", "KithWire", "KithIdentity",
             "KithAPI", "KithNet",
-            "KithReach", "CKithSystem", "KithExtract", logging,
+            "KithReach", "CKithSystem", "KithExtract", "KithViewer", logging,
         ]),
 ]
 
@@ -503,6 +518,8 @@ let package = Package(
         .executable(name: "kith", targets: ["KithCommand"]),
         // Beside kith, which starts it to read what is in files.
         .executable(name: "kith-extract", targets: ["KithExtract"]),
+        // Beside kith, which starts it to show another device's screen in a window.
+        .executable(name: "kith-viewer", targets: ["KithViewer"]),
     ],
     traits: [
         .trait(name: "Zstd", description: "On Linux, copies compress what they send, with the system's libzstd."),
@@ -512,7 +529,9 @@ let package = Package(
                 "On Linux, kith-extract reads images and PDF, with those of the system's libraries that are installed."),
         .trait(
             name: "Screen", description: "On Linux, a device shows the screen of its X server, with the system's XCB."),
-        .default(enabledTraits: ["Zstd", "Media", "Screen"]),
+        .trait(
+            name: "Viewer", description: "On Linux, kith-viewer shows another device's screen, with the system's SDL 2."),
+        .default(enabledTraits: ["Zstd", "Media", "Screen", "Viewer"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),

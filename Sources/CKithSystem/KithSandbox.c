@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -186,8 +187,8 @@ static void close_from(int first) {
 }
 
 /// Between fork and exec: nothing but calls that are safe after a fork of a process with threads.
-static _Noreturn void become_helper(const char *path, int socket, int nothing, int report) {
-    static char *const environment[] = {"PATH=/nonexistent", "LC_ALL=C.UTF-8", "SWIFT_BACKTRACE=enable=no", NULL};
+static _Noreturn void become_helper(
+    const char *path, char *const *environment, int socket, int nothing, int report) {
     char *const arguments[] = {(char *)path, NULL};
     // Out of the way of the three that they become.
     int moved = fcntl(socket, F_DUPFD_CLOEXEC, 8), idle = fcntl(nothing, F_DUPFD_CLOEXEC, 8);
@@ -215,6 +216,11 @@ static _Noreturn void become_helper(const char *path, int socket, int nothing, i
 }
 
 int kith_helper_start(const char *path, int *socket, int32_t *process) {
+    static const char environment[] = "PATH=/nonexistent\0LC_ALL=C.UTF-8\0SWIFT_BACKTRACE=enable=no";
+    return kith_helper_start_with(path, environment, sizeof environment, socket, process);
+}
+
+static int start_helper(const char *path, char *const *environment, int *socket, int32_t *process) {
     int ends[2], report[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return -errno;
     if (pipe(report) != 0) {
@@ -237,7 +243,7 @@ int kith_helper_start(const char *path, int *socket, int32_t *process) {
     // No handler of this process runs in the child.
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t child = nothing < 0 ? -1 : fork();
-    if (child == 0) become_helper(path, ends[1], nothing, report[1]);
+    if (child == 0) become_helper(path, environment, ends[1], nothing, report[1]);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
@@ -259,6 +265,23 @@ int kith_helper_start(const char *path, int *socket, int32_t *process) {
     *socket = ends[0];
     *process = child;
     return 0;
+}
+
+int kith_helper_start_with(
+    const char *path, const char *environment, size_t environment_length, int *socket, int32_t *process) {
+    size_t count = 0;
+    if (environment_length > 0 && environment[environment_length - 1] != 0) return -EINVAL;
+    for (size_t index = 0; index < environment_length; index++) count += environment[index] == 0;
+    const char **variables = calloc(count + 1, sizeof *variables);
+    if (variables == NULL) return -ENOMEM;
+    const char *next = environment;
+    for (size_t index = 0; index < count; index++) {
+        variables[index] = next;
+        next += strlen(next) + 1;
+    }
+    int result = start_helper(path, (char *const *)variables, socket, process);
+    free(variables);
+    return result;
 }
 
 void kith_helper_kill(int32_t process) {

@@ -112,6 +112,25 @@
     }
 }
 
+extension PixelView {
+    /// Copies the pixels of a rectangle, opaque, to the same place of another picture whose rows are `stride` bytes apart.
+    ///
+    /// - Returns: false, and nothing is copied, when either picture has not all of the rectangle, or `bytes` do not lie on a
+    ///   multiple of four.
+    package func copy(_ rectangle: PixelRectangle, into bytes: UnsafeMutableRawBufferPointer, stride: Int) -> Bool {
+        guard let start = bytes.baseAddress, UInt(bitPattern: start) % 4 == 0, stride >= 0, stride % 4 == 0,
+            size.bounds.contains(rectangle), rectangle.maxX * 4 <= stride
+        else { return false }
+        let (before, isTooMuch) = stride.multipliedReportingOverflow(by: max(0, rectangle.maxY - 1))
+        guard !isTooMuch, rectangle.isEmpty || before <= bytes.count - rectangle.maxX * 4 else { return false }
+        let base = unsafe start.assumingMemoryBound(to: UInt32.self)
+        let target = unsafe PixelRows(
+            base: base, stride: stride / 4, size: PixelSize(width: rectangle.maxX, height: rectangle.maxY))
+        target.update(rectangle, from: rows)
+        return true
+    }
+}
+
 /// Rows of pixels in memory that whoever made this keeps alive; kernels work on them.
 @safe struct PixelRows {
     let base: UnsafeMutablePointer<UInt32>

@@ -16,6 +16,7 @@
 #include "KithSockets.h"
 #include "KithReactor.h"
 #include "KithSandbox.h"
+#include "KithSharedMemory.h"
 #include "KithSecretService.h"
 
 #endif

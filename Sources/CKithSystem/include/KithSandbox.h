@@ -27,6 +27,10 @@ int kith_sandbox_enter(const kith_sandbox_limits *limits);
 /// number of the process, to be ended with kith_helper_end.
 int kith_helper_start(const char *path, int *socket, int32_t *process);
 
+/// The same with this environment: NUL-terminated strings one after the other, in as many bytes as told.
+int kith_helper_start_with(
+    const char *path, const char *environment, size_t environment_length, int *socket, int32_t *process);
+
 /// Kills a process that was started, if it still runs, and takes it out of the process table, waiting for it.
 ///
 /// Returns 0 when it had ended by itself with status 0, its status, or 256 and the number of the signal that ended it.

@@ -13,6 +13,7 @@ struct ScreenCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith grant phone --add screen:control     here: the phone may see and control this screen
+              kith screen laptop                        a window with the laptop's screen
               kith screen list laptop                   its displays
               kith screen shot laptop -o now.png        a picture of it
               kith screen input laptop key ctrl+alt+t   type and point there
@@ -21,10 +22,10 @@ struct ScreenCommand: AsyncParsableCommand {
             kith screen rules says otherwise; kith screen sessions shows who looks, kith screen end puts them out.
             """),
         subcommands: [
-            ScreenListCommand.self, ScreenShotCommand.self, ScreenInputCommand.self,
+            ScreenViewCommand.self, ScreenListCommand.self, ScreenShotCommand.self, ScreenInputCommand.self,
             ScreenSessionsCommand.self, ScreenAllowCommand.self, ScreenRefuseCommand.self, ScreenLimitCommand.self,
             ScreenEndCommand.self, ScreenRulesCommand.self,
-        ])
+        ], defaultSubcommand: ScreenViewCommand.self)
 }
 
 /// `kith screen list`.

@@ -3,6 +3,7 @@ import Foundation
 import KithAPI
 import KithCommandLine
 import KithScreen
+import KithWindow
 import KithWire
 
 /// `kith screen input`.

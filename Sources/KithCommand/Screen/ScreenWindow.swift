@@ -1,0 +1,83 @@
+import ArgumentParser
+import Foundation
+import KithAPI
+import KithCommandLine
+import KithExtractor
+import KithScreen
+import KithWindow
+import KithWire
+
+/// The options of a window with another device's screen.
+struct ScreenWindowOptions: ParsableArguments {
+    @Flag(name: .customLong("full-screen"), help: "Fill the display.") var isFullScreen = false
+    @Option(help: ArgumentHelp("The size: fit, 1:1, or percent, 10 to 1600.", valueName: "size"))
+    var scale = WindowScale.fit
+    @Flag(name: .customLong("grab"), help: "Send all keys there, the window manager's too; Ctrl+Alt+Shift+G lets go.")
+    var grabsKeyboard = false
+    @Flag(name: .customLong("stats"), help: "Show pictures and bytes a second, round trip and path.")
+    var showsStatistics = false
+
+    /// The path of the program that has the window.
+    ///
+    /// - Throws: `KithError` `.unsupported` when there can be no window, with what there is instead.
+    static func program(
+        for device: String, environment: [String: String] = ProcessInfo.processInfo.environment
+    ) throws(KithError) -> String {
+        let instead = "Without a window: kith screen shot \(device) -o now.png, or kith screen \(device) --vnc 5900."
+        guard let path = HelperProgram.path(of: "kith-viewer") else {
+            throw KithError(
+                .unsupported, "kith-viewer, which has the window, is not installed beside kith (make install). \(instead)")
+        }
+        guard ["DISPLAY", "WAYLAND_DISPLAY"].contains(where: { environment[$0]?.isEmpty == false }) else {
+            throw KithError(
+                .unsupported,
+                "There is no desktop here for a window: neither DISPLAY nor WAYLAND_DISPLAY is set. \(instead)")
+        }
+        return path
+    }
+
+    /// A window for a session.
+    func display(
+        of device: String, _ view: ScreenViewOptions, _ client: Client, _ program: String
+    ) -> WindowDisplay {
+        let options = WindowOptions(
+            device: device, scale: scale, isFullScreen: isFullScreen, isViewOnly: view.isViewOnly,
+            mayControl: !view.isViewOnly, grabsKeyboard: grabsKeyboard, showsStatistics: showsStatistics)
+        let showsStatistics = showsStatistics
+        let line = Locked(StatusLine(isShown: showsStatistics, isPlain: false))
+        return WindowDisplay(
+            options, program: program, environment: ProcessInfo.processInfo.environment,
+            services: WindowDisplay.Services(
+                copy: { try await Self.copy($0, to: device, client) },
+                reach: {
+                    let found = try await client.call(Devices.List.self, Devices.List.Input(probe: false, device: device))
+                    return (found.first?.roundTripMilliseconds, found.first?.path)
+                },
+                report: { statistics in line.change { $0.show(statistics.text) } }))
+    }
+
+    /// Copies a file or a folder into the home folder there; returns what to say about it.
+    private static func copy(_ path: String, to device: String, _ client: Client) async throws -> String {
+        let name = (path as NSString).lastPathComponent
+        let stream = try await client.open(
+            Files.Copy.self,
+            Files.Copy.Input(
+                sources: [Files.Location(device: nil, path: Files.Path(path))],
+                destination: Files.Location(device: device, path: "~"), recursive: true)
+        ).stream
+        for try await progress in stream.messages {
+            if let failure = progress.failure { throw failure.error }
+            if let skipped = progress.skipped.first { throw skipped.failure.error }
+            if let summary = progress.summary {
+                return "\(name) is in the home folder of \(device): \(Wording.size(summary.bytes))."
+            }
+        }
+        throw KithError(.closed, "The copy of \(name) ended before it was whole. Put it on the window again.")
+    }
+}
+
+extension WindowScale: ExpressibleByArgument {
+    public init?(argument: String) { self.init(argument) }
+
+    public var defaultValueDescription: String { self == .fit ? "fit" : "" }
+}

@@ -1,0 +1,271 @@
+import KithAPI
+import KithIO
+package import KithPixels
+package import KithWindow
+import KithWire
+import Synchronization
+
+/// A session's picture in a window of its own, which `kith-viewer` has.
+///
+/// Pixels are decoded here and copied into memory that both processes see, of each change what is new; the next is copied
+/// once the window has taken over the one before, so that no half of a picture is shown and none waits behind another.
+package final class WindowDisplay: ScreenDisplay {
+    /// What the window is for besides the screen.
+    package struct Services: Sendable {
+        /// Copies a file that was put on the window to the other device; returns what to say about it.
+        package var copy: @Sendable (_ path: String) async throws -> String
+        /// The round trip in milliseconds, and the way to the other device.
+        package var reach: @Sendable () async throws -> (roundTrip: Double?, path: String?)
+        /// Takes the statistics of each second.
+        package var report: @Sendable (WindowStatistics) -> Void
+
+        /// Describes them.
+        package init(
+            copy: @escaping @Sendable (_ path: String) async throws -> String,
+            reach: @escaping @Sendable () async throws -> (roundTrip: Double?, path: String?),
+            report: @escaping @Sendable (WindowStatistics) -> Void
+        ) {
+            self.copy = copy
+            self.reach = reach
+            self.report = report
+        }
+    }
+
+    private typealias Fetch = @Sendable (ScreenClipboard.Format) async throws -> [UInt8]
+
+    private struct State {
+        /// What has changed since it was copied last.
+        var changed = PixelRegion()
+        /// The text of the clipboard here.
+        var text: String?
+        /// The clipboard there, to be fetched.
+        var fetch: Fetch?
+        var pointer: (shape: CursorShape?, x: Int, y: Int)?
+        /// Something that was typed could not be sent.
+        var hasLostInput = false
+        var failure: KithError?
+    }
+
+    private let path: String
+    private let environment: [String: String]
+    private let options: WindowOptions
+    private let services: Services
+    private let state = Mutex(State())
+    private let commands = BoundedQueue<WindowCommand>(capacity: 256)
+    private let inputs = BoundedQueue<ScreenInput>(capacity: 1_024)
+    private let drops = BoundedQueue<String>(capacity: 64)
+    // Each says that there is something, once.
+    private let pictures = BoundedQueue<Void>(capacity: 1)
+    private let shown = BoundedQueue<Void>(capacity: 1)
+    private let fetches = BoundedQueue<Void>(capacity: 1)
+
+    /// Makes a display whose window the program at `path` opens.
+    package init(
+        _ options: WindowOptions, program path: String, environment: [String: String], services: Services
+    ) {
+        self.options = options
+        self.path = path
+        self.environment = environment
+        self.services = services
+    }
+
+    /// The clipboard of the window's system: text.
+    package var clipboard: ClipboardLink.Local {
+        ClipboardLink.Local(
+            read: { [self] _, format in
+                guard format == .text, let text = state.withLock({ $0.text }) else {
+                    throw KithError(.notFound, "There is no text on the clipboard.")
+                }
+                return Array(text.utf8)
+            },
+            announce: { [self] selection, formats, fetch in
+                guard selection == .clipboard, formats.contains(.text) else { return }
+                // Fetched by another task: the answer comes the way this did.
+                state.withLock { $0.fetch = fetch }
+                _ = fetches.offered(())
+            })
+    }
+
+    // MARK: - What the session says
+
+    package func handle(_ event: ScreenViewer.Event, of viewer: ScreenViewer) async throws {
+        switch event {
+        case .opened(let output):
+            try await commands.send(.permissions(output.permissions))
+            try await commands.send(.displays(output.displays, shown: output.display.number))
+        case .picture(let region, _):
+            state.withLock { $0.changed.formUnion(region) }
+            _ = pictures.offered(())
+        case .pointer:
+            let (shape, position) = viewer.pointer
+            let (x, y) = position ?? (0, 0)
+            let former = state.withLock { state in
+                defer { state.pointer = (shape, x, y) }
+                return state.pointer
+            }
+            if former == nil || former?.shape != shape {
+                try await commands.send(.pointer(shape.map { WindowCommand.Pointer($0) }))
+            }
+            if former?.x != x || former?.y != y { try await commands.send(.pointerMoved(x: x, y: y)) }
+        case .displays(let displays, let shown): try await commands.send(.displays(displays, shown: shown))
+        case .permissions(let permissions): try await commands.send(.permissions(permissions))
+        case .control(let isInControl, let name): try await commands.send(.control(isInControl: isInControl, by: name))
+        }
+    }
+
+    package func phaseChanged(_ phase: SessionState.Phase) async {
+        let shown: WindowCommand.Phase =
+            switch phase {
+            case .idle, .connecting: .connecting
+            case .active: .active
+            case .reconnecting: .reconnecting
+            case .ended: .ended
+            }
+        // Cancelled: then nobody looks any more.
+        try? await commands.send(.phase(shown))
+    }
+
+    // MARK: - The window
+
+    package func run(_ viewer: ScreenViewer) async throws {
+        let program = try WindowProgram(path, environment: environment)
+        defer { program.end() }
+        try await program.send(.open(options))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            let works: [@Sendable () async throws -> Void] = [
+                { [self] in while let command = try await commands.receive() { try await program.send(command) } },
+                { [self] in try await show(viewer, in: program) },
+                { [self] in try await type(viewer) },
+                { [self] in try await paste() },
+                { [self] in try await copy() },
+                { [self] in try await measure(viewer) },
+            ]
+            for work in works {
+                group.addTask { [self] in
+                    do {
+                        try await work()
+                    } catch let error as KithError where error.code != .closed {
+                        state.withLock { $0.failure = error }
+                        program.end()
+                    } catch {
+                        // The end of the window, which is told by what it says last.
+                    }
+                }
+            }
+            defer { group.cancelAll() }
+            try await listen(to: program, viewer)
+        }
+    }
+
+    /// Does what the window says until the person leaves.
+    private func listen(to program: WindowProgram, _ viewer: ScreenViewer) async throws {
+        while let event = try await program.next() {
+            switch event {
+            case .opened: break
+            case .shown: _ = shown.offered(())
+            case .input(let input):
+                if !inputs.offered(input) { state.withLock { $0.hasLostInput = true } }
+            case .display(let number): try await viewer.send(.show(display: number))
+            case .clipboard(let text):
+                state.withLock { $0.text = text }
+                viewer.offerClipboard(.clipboard, [.text])
+            case .dropped(let path):
+                if !drops.offered(path) { try await commands.send(.notice("Too many files at once.")) }
+            case .closed: return
+            case .failed(let reason): throw KithError(.unsupported, reason)
+            }
+        }
+        try Task.checkCancellation()
+        throw state.withLock { $0.failure } ?? KithError(.internal, "kith-viewer ended by itself. Try again.")
+    }
+
+    private func show(_ viewer: ScreenViewer, in program: WindowProgram) async throws {
+        var memory: SharedPicture?
+        while try await pictures.receive() != nil {
+            let changed = state.withLock { state in
+                defer { state.changed = PixelRegion() }
+                return state.changed
+            }
+            var next = memory
+            var isNew = false
+            try viewer.withPicture { picture in
+                let size = picture.size
+                guard size.area > 0 else { return }
+                isNew = next?.size != size
+                if isNew { next = try SharedPicture(size: size) }
+                next?.update(isNew ? PixelRegion(size.bounds) : changed, from: picture)
+            }
+            guard let next else { continue }
+            memory = next
+            if isNew {
+                try await program.send(
+                    .picture(width: next.size.width, height: next.size.height), passing: next.descriptor)
+            } else {
+                let areas = changed.rectangles.map { $0.intersection(next.size.bounds) }.filter { !$0.isEmpty }
+                try await program.send(.changed(areas.map { WindowCommand.Area($0) }))
+            }
+            _ = try await shown.receive()
+        }
+    }
+
+    private func type(_ viewer: ScreenViewer) async throws {
+        while let input = try await inputs.receive() {
+            let hasLostInput = state.withLock { state in
+                defer { state.hasLostInput = false }
+                return state.hasLostInput
+            }
+            // What is held may be up by now.
+            if hasLostInput { try await viewer.send(.release) }
+            try await viewer.send(input)
+        }
+    }
+
+    /// Brings the clipboard there here.
+    private func paste() async throws {
+        while try await fetches.receive() != nil {
+            let fetch = state.withLock { state in
+                defer { state.fetch = nil }
+                return state.fetch
+            }
+            guard let fetch else { continue }
+            do {
+                let text = String(decoding: try await fetch(.text), as: UTF8.self)
+                // A NUL would end it where C reads it.
+                guard !text.isEmpty, !text.contains("\0") else { continue }
+                state.withLock { $0.text = text }
+                try await commands.send(.clipboard(text))
+            } catch let error as KithError {
+                try await commands.send(.notice("The clipboard there was not copied: \(error.message)"))
+            }
+        }
+    }
+
+    /// Copies the files that are put on the window, one after the other.
+    private func copy() async throws {
+        while let path = try await drops.receive() {
+            do {
+                try await commands.send(.notice("Copying \(path)…"))
+                try await commands.send(.notice(try await services.copy(path)))
+            } catch let error as KithError {
+                try await commands.send(.notice(error.message))
+            }
+        }
+    }
+
+    private func measure(_ viewer: ScreenViewer) async throws {
+        var (former, time) = (viewer.traffic, ContinuousClock.now)
+        while true {
+            try await Task.sleep(for: .seconds(1))
+            let (traffic, now) = (viewer.traffic, ContinuousClock.now)
+            let seconds = (now - time) / .seconds(1)
+            // While it is away nothing is known.
+            let reach = try? await services.reach()
+            let statistics = WindowStatistics(
+                pictures: Double(traffic.pictures - former.pictures) / seconds,
+                bytes: Double(traffic.bytes - former.bytes) / seconds, roundTrip: reach?.roundTrip, path: reach?.path)
+            (former, time) = (traffic, now)
+            services.report(statistics)
+            try await commands.send(.statistics(statistics))
+        }
+    }
+}
