@@ -365,7 +365,8 @@ let tests: [Target] = [
         "KithLibrary", "KithIO", "KithIdentity", "KithAPI", "KithIndex", "KithJobs", "KithNode", "KithTesting", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
     test(
-        "KithScreen", "KithTesting", "KithPixels", "KithWindow", "KithIO", "KithIdentity", "KithAPI", "KithNode", logging,
+        "KithScreen", "KithTesting", "KithPixels", "KithWindow", "KithIO", "KithIdentity", "KithAPI", "KithNode",
+        logging,
         .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"]))),
     test(
         "KithTelemetry", "Kith", "KithTesting",
@@ -530,7 +531,8 @@ let package = Package(
         .trait(
             name: "Screen", description: "On Linux, a device shows the screen of its X server, with the system's XCB."),
         .trait(
-            name: "Viewer", description: "On Linux, kith-viewer shows another device's screen, with the system's SDL 2."),
+            name: "Viewer", description: "On Linux, kith-viewer shows another device's screen, with the system's SDL 2."
+        ),
         .default(enabledTraits: ["Zstd", "Media", "Screen", "Viewer"]),
     ],
     dependencies: [

@@ -31,7 +31,8 @@ import KithWindow
 
     /// Opens a font for a display on which things are drawn so many times as large as on a plain one.
     init(scale: Int) {
-        unsafe font = TTF_Init() == 0
+        unsafe font =
+            TTF_Init() == 0
             ? Self.paths.lazy.compactMap { unsafe TTF_OpenFont($0, Int32(13 * scale)) }.first : nil
     }
 

@@ -51,11 +51,7 @@ struct Toolbar: Hashable {
         stage == .handle && covers(x: x, y: y) ? .toolbar : buttons.first { $0.place.contains(x: x, y: y) }?.action
     }
 
-    /// Puts everything in its place in a window.
-    ///
-    /// - Parameters:
-    ///   - main: the buttons of the bar, without places.
-    ///   - size: the size of the window.
+    /// Puts the buttons of the bar, which have no places yet, and everything else in its place in a window.
     mutating func arrange(_ main: [Button], in size: PixelSize, _ font: WindowFont) {
         let unit = font.scale
         near = PixelRectangle(x: size.width / 2 - 160 * unit, y: 0, width: 320 * unit, height: 36 * unit)

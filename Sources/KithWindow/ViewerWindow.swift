@@ -86,7 +86,8 @@ package struct ViewerWindow {
         let factor = min(
             1, Double(room.width) / Double(picture.width), Double(room.height) / Double(picture.height))
         return PixelSize(
-            width: max(320, Int(Double(picture.width) * factor)), height: max(200, Int(Double(picture.height) * factor)))
+            width: max(320, Int(Double(picture.width) * factor)), height: max(200, Int(Double(picture.height) * factor))
+        )
     }
 
     /// The next thing to do; `nil` when there is none.
@@ -333,7 +334,9 @@ package struct ViewerWindow {
         guard controls, let pointer else { return }
         // A drag that leaves the picture goes on at its edge.
         let place = middle(of: pointer)
-        guard let pixel = buttons.isEmpty ? transform.pixel(at: place) : transform.nearestPixel(to: place) else { return }
+        guard let pixel = buttons.isEmpty ? transform.pixel(at: place) : transform.nearestPixel(to: place) else {
+            return
+        }
         if let lastMove, lastMove == pixel { return }
         lastMove = pixel
         actions.append(.send(.input(.move(x: Int32(pixel.x), y: Int32(pixel.y)))))

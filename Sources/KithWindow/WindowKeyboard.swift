@@ -72,7 +72,8 @@ package struct WindowKeyboard: Sendable {
         var (messages, part): ([ScreenInput], String) = ([], "")
         for character in text {
             // A character of many scalars can be longer than a message: then it is cut between them.
-            let pieces = character.utf8.count > textLimit ? character.unicodeScalars.map { String($0) } : [String(character)]
+            let pieces =
+                character.utf8.count > textLimit ? character.unicodeScalars.map { String($0) } : [String(character)]
             for piece in pieces {
                 if part.utf8.count + piece.utf8.count > textLimit {
                     messages.append(.text(part))

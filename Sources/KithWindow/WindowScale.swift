@@ -41,8 +41,10 @@ package import KithPixels
         let (across, down) = (inset(width, picture.width), inset(height, picture.height))
         let layout = ViewLayout(
             width: width, height: height,
-            insets: (top: down.rounded(.down), left: across.rounded(.down),
-                bottom: 2 * down - down.rounded(.down), right: 2 * across - across.rounded(.down)))
+            insets: (
+                top: down.rounded(.down), left: across.rounded(.down),
+                bottom: 2 * down - down.rounded(.down), right: 2 * across - across.rounded(.down)
+            ))
         var transform = DisplayTransform(picture: picture, layout: layout)
         if transform.scale > 0 { transform.setZoom(factor / transform.scale) }
         return transform

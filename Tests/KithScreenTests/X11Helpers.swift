@@ -6,32 +6,6 @@ import KithWire
 
 @testable import KithScreen
 
-/// The picture that `xwd` writes: what other programs see.
-struct XWDPicture {
-    let width: Int
-    let height: Int
-    /// Blue, green, red and 0xFF.
-    let pixels: [UInt8]
-
-    /// Reads version 7 with 32 bits a pixel; a header of numbers whose highest byte comes first, then colours, then rows.
-    init(_ file: [UInt8]) throws {
-        func number(_ index: Int) -> Int { file[index * 4..<index * 4 + 4].reduce(0) { $0 << 8 | Int($1) } }
-        guard file.count > 100, number(1) == 7, number(11) == 32, number(7) == 0 else { throw Unknown() }
-        (width, height) = (number(4), number(5))
-        let (rowBytes, start) = (number(12), number(0) + number(19) * 12)
-        var pixels: [UInt8] = []
-        for row in 0..<height {
-            for column in 0..<width {
-                let place = start + row * rowBytes + column * 4
-                pixels += file[place..<place + 3] + [0xFF]
-            }
-        }
-        self.pixels = pixels
-    }
-
-    struct Unknown: Error {}
-}
-
 extension Array {
     func chunked(_ count: Int) -> [ArraySlice<Element>] {
         stride(from: 0, to: self.count, by: count).map { self[$0..<Swift.min($0 + count, self.count)] }

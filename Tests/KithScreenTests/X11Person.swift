@@ -1,6 +1,7 @@
 #if Screen && os(Linux) && canImport(CXCB)
 import CXCB
 import KithAPI
+import KithTesting
 import KithWire
 import Testing
 

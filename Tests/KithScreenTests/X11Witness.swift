@@ -1,5 +1,6 @@
 #if Screen && os(Linux) && canImport(CXCB)
 import CXCB
+import KithTesting
 import KithWire
 
 @testable import KithScreen

@@ -114,7 +114,9 @@ import Testing
         #expect(window.scene.picture != nil)
         #expect(window.scene.items.contains(.fill(window.size.bounds, colour: WindowScene.Colour.shade)))
         #expect(
-            window.scene.items.contains { if case .text(let line, _, _, _) = $0 { line.contains("lost") } else { false } })
+            window.scene.items.contains {
+                if case .text(let line, _, _, _) = $0 { line.contains("lost") } else { false }
+            })
         #expect(window.titleText == "laptop – reconnecting")
         window.received(.phase(.active), at: start)
         #expect(window.scene.items.isEmpty && window.titleText == "laptop")
@@ -245,10 +247,12 @@ import Testing
         #expect(window.transform.pixel(at: ViewPoint(x: 799.5, y: 300))?.x == 399)
     }
 
-    @Test func `the pointer has the other device's shape over the picture, and is drawn where only that moves`() throws {
+    @Test func `the pointer has the other device's shape over the picture, and is drawn where only that moves`() throws
+    {
         var window = window()
         let shape = try #require(
-            CursorShape(size: PixelSize(width: 2, height: 2), hotspot: (1, 0), pixels: [0xFF11_2233, 0, 0, 0x8010_2030]))
+            CursorShape(
+                size: PixelSize(width: 2, height: 2), hotspot: (1, 0), pixels: [0xFF11_2233, 0, 0, 0x8010_2030]))
         window.pointerMoved(to: (100, 100), at: start)
         window.received(.pointer(WindowCommand.Pointer(shape)), at: start)
         #expect(drain(&window).contains(.setCursor(.shape(shape))))
@@ -266,7 +270,8 @@ import Testing
 
     @Test func `a notice goes by itself, statistics stay, and neither is wider than the window`() {
         var window = window { $0.showsStatistics = true }
-        window.received(.statistics(WindowStatistics(pictures: 29.7, bytes: 1_234_567, roundTrip: 1.26, path: "p")), at: start)
+        window.received(
+            .statistics(WindowStatistics(pictures: 29.7, bytes: 1_234_567, roundTrip: 1.26, path: "p")), at: start)
         window.received(.notice(String(repeating: "long ", count: 100)), at: start)
         let texts = window.scene.items.compactMap { item -> (String, Int)? in
             if case .text(let text, let x, _, _) = item { (text, x) } else { nil }
@@ -295,8 +300,12 @@ import Testing
 
     @Test func `a window is as large as the picture, or as the room`() {
         let room = PixelSize(width: 1_000, height: 700)
-        #expect(ViewerWindow.size(for: PixelSize(width: 640, height: 480), in: room) == PixelSize(width: 640, height: 480))
-        #expect(ViewerWindow.size(for: PixelSize(width: 2_000, height: 1_000), in: room) == PixelSize(width: 1_000, height: 500))
-        #expect(ViewerWindow.size(for: PixelSize(width: 1, height: 4_000), in: room) == PixelSize(width: 320, height: 700))
+        #expect(
+            ViewerWindow.size(for: PixelSize(width: 640, height: 480), in: room) == PixelSize(width: 640, height: 480))
+        #expect(
+            ViewerWindow.size(for: PixelSize(width: 2_000, height: 1_000), in: room)
+                == PixelSize(width: 1_000, height: 500))
+        #expect(
+            ViewerWindow.size(for: PixelSize(width: 1, height: 4_000), in: room) == PixelSize(width: 320, height: 700))
     }
 }

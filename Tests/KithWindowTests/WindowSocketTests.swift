@@ -53,13 +53,16 @@ import Testing
     private func onceRead(_ far: Int32, _ count: Int) -> Task<[WindowCommand], any Error> {
         Task {
             try await onThread {
-                try (0..<count).map { _ in try #require(try WindowSocket.receive(WindowCommand.self, from: far)).message }
+                try (0..<count).map { _ in try #require(try WindowSocket.receive(WindowCommand.self, from: far)).message
+                }
             }
         }
     }
 
     @Test func `a length that is too large, and bytes that make no sense, are errors and no memory`() throws {
-        for bytes in [[0xFF, 0xFF, 0xFF, 0xFF], [0, 0xC0, 0, 1], [0, 0, 0, 2, 0xA0, 0xA0], [0, 0, 0, 1, 0xFF]] as [[UInt8]] {
+        for bytes in [[0xFF, 0xFF, 0xFF, 0xFF], [0, 0xC0, 0, 1], [0, 0, 0, 2, 0xA0, 0xA0], [0, 0, 0, 1, 0xFF]]
+            as [[UInt8]]
+        {
             let ends = try Ends()
             #expect(write(ends.near, bytes, bytes.count) == bytes.count)
             ends.closeNear()

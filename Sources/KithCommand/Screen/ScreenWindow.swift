@@ -26,7 +26,8 @@ struct ScreenWindowOptions: ParsableArguments {
         let instead = "Without a window: kith screen shot \(device) -o now.png, or kith screen \(device) --vnc 5900."
         guard let path = HelperProgram.path(of: "kith-viewer") else {
             throw KithError(
-                .unsupported, "kith-viewer, which has the window, is not installed beside kith (make install). \(instead)")
+                .unsupported,
+                "kith-viewer, which has the window, is not installed beside kith (make install). \(instead)")
         }
         guard ["DISPLAY", "WAYLAND_DISPLAY"].contains(where: { environment[$0]?.isEmpty == false }) else {
             throw KithError(
@@ -50,7 +51,8 @@ struct ScreenWindowOptions: ParsableArguments {
             services: WindowDisplay.Services(
                 copy: { try await Self.copy($0, to: device, client) },
                 reach: {
-                    let found = try await client.call(Devices.List.self, Devices.List.Input(probe: false, device: device))
+                    let found = try await client.call(
+                        Devices.List.self, Devices.List.Input(probe: false, device: device))
                     return (found.first?.roundTripMilliseconds, found.first?.path)
                 },
                 report: { statistics in line.change { $0.show(statistics.text) } }))
@@ -77,7 +79,9 @@ struct ScreenWindowOptions: ParsableArguments {
 }
 
 extension WindowScale: ExpressibleByArgument {
+    /// Reads what is typed.
     public init?(argument: String) { self.init(argument) }
 
-    public var defaultValueDescription: String { self == .fit ? "fit" : "" }
+    /// The text in help.
+    public var defaultValueDescription: String { "fit" }
 }

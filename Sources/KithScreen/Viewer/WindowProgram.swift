@@ -51,7 +51,9 @@ final class WindowProgram: Sendable {
         }
     }
 
-    /// Waits for what it says next; `nil` when it has ended. A task that is cancelled ends it.
+    /// Waits for what it says next; `nil` when it has ended.
+    ///
+    /// A task that is cancelled ends it.
     func next() async throws -> WindowEvent? {
         try await withTaskCancellationHandler {
             try await disk.run { [socket] in

@@ -1,29 +1,28 @@
 import Foundation
-import KithTesting
-import Testing
 
 /// An X server of a test's own, Debian's Xvfb, which ends with it.
-final class XServer: Sendable {
+package final class XServer: Sendable {
     /// Its name: `:7`.
-    let display: String
+    package let display: String
     private let process: ChildProcess
     private let windowManager: ChildProcess?
 
     /// The packages of Debian with what these tests run.
-    static let packages = "xvfb openbox xterm xclip xdotool x11-apps x11-utils x11-xserver-utils x11-xkb-utils xkb-data"
+    package static let packages =
+        "xvfb openbox xterm xclip xdotool x11-apps x11-utils x11-xserver-utils x11-xkb-utils xkb-data"
     private static let programs = [
         "Xvfb", "openbox", "xterm", "xclip", "xdotool", "xwd", "xlogo", "xrandr", "xsetroot", "setxkbmap", "xprop",
     ]
 
     /// Whether all of them are there; says so once when not.
-    static let isInstalled: Bool = {
+    package static let isInstalled: Bool = {
         let missing = programs.filter { !FileManager.default.isExecutableFile(atPath: "/usr/bin/\($0)") }
         if !missing.isEmpty { print("Skipped without \(missing.joined(separator: ", ")): apt-get install \(packages)") }
         return missing.isEmpty
     }()
 
     /// Starts one with a screen of this size, at a display that is free.
-    init(_ size: String = "800x600x24", isManaged: Bool = false, arguments: [String] = []) throws {
+    package init(_ size: String = "800x600x24", isManaged: Bool = false, arguments: [String] = []) throws {
         process = try ChildProcess(
             "/usr/bin/Xvfb", ["-displayfd", "1", "-screen", "0", size, "-nolisten", "tcp", "-noreset"] + arguments,
             output: .connected)
@@ -37,7 +36,7 @@ final class XServer: Sendable {
     }
 
     /// Waits until the window manager has taken over: it moves the focus when it does.
-    func isManaged() async throws {
+    package func isManaged() async throws {
         try await eventually {
             let check = try await run("xprop", ["-root", "_NET_SUPPORTING_WM_CHECK"])
             return String(decoding: check, as: UTF8.self).contains("window id")
@@ -45,13 +44,13 @@ final class XServer: Sendable {
     }
 
     /// Ends it as a crash would.
-    func kill() {
+    package func kill() {
         process.kill()
         process.waitUntilExit()
     }
 
     /// Starts a program on it.
-    func start(
+    package func start(
         _ program: String, _ arguments: [String] = [], input: ChildProcess.Stream = .nothing,
         output: ChildProcess.Stream = .nothing
     ) throws -> ChildProcess {
@@ -63,7 +62,7 @@ final class XServer: Sendable {
     /// Runs a program on it to its end; returns what it printed.
     ///
     /// - Throws: ``Failure`` when it says that it failed.
-    @discardableResult func run(_ program: String, _ arguments: [String] = []) async throws -> [UInt8] {
+    @discardableResult package func run(_ program: String, _ arguments: [String] = []) async throws -> [UInt8] {
         let process = try start(program, arguments, output: .connected)
         return try await onThread {
             let output = try process.output?.readToEnd() ?? Data()
@@ -74,15 +73,10 @@ final class XServer: Sendable {
     }
 
     /// A program that did not end well.
-    struct Failure: Error {
-        let program: String
-        let status: Int32
+    package struct Failure: Error {
+        package let program: String
+        package let status: Int32
     }
 
     deinit { windowManager?.kill() }
-}
-
-extension Trait where Self == ConditionTrait {
-    /// Leaves a test out where there is no X server for it.
-    static var needsX11: Self { .enabled("no X server is installed") { XServer.isInstalled } }
 }

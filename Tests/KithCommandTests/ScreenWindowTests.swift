@@ -1,0 +1,188 @@
+#if Viewer && Screen && os(Linux)
+import Foundation
+import KithTesting
+import Testing
+
+/// `kith screen DEVICE` on two X servers: what is seen in its window, and what arrives from there.
+@Suite(.serialized, .enabled("no X server or kith-viewer is installed") { XServer.isInstalled })
+struct ScreenWindowTests {
+    /// A device that looks at another's screen, each on a server of its own.
+    private final class Stage: Sendable {
+        let host: XServer
+        let desk: XServer
+        let laptop: Machine
+        let phone: Machine
+
+        init() async throws {
+            host = try XServer("480x360x24")
+            desk = try XServer("1024x768x24", isManaged: true)
+            laptop = try Machine("laptop")
+            phone = try Machine("phone")
+            try await desk.isManaged()
+            try await laptop.up("--screen-source", "x11:\(host.display)")
+            try await phone.up()
+            try await laptop.invite(phone, "screen:control", "screen:clipboard", "screen:unattended", "files:~:rw")
+        }
+
+        /// Starts `kith screen` on the desk.
+        func open(_ more: String...) throws -> Running {
+            try phone.start(["screen"] + ["laptop"] + more, environment: ["DISPLAY": desk.display], byEnvironment: true)
+        }
+
+        /// The window, once its title is this.
+        func window(_ title: String = "laptop") async throws -> String {
+            var found = ""
+            try await eventually(within: .seconds(60)) {
+                let words = ["search", "--onlyvisible", "--name", "^\(title)$"]
+                guard let output = try? await desk.run("xdotool", words) else { return false }
+                found = String(decoding: output, as: UTF8.self).split(separator: "\n").first.map(String.init) ?? ""
+                return !found.isEmpty
+            }
+            return found
+        }
+
+        /// What a window of the desk shows.
+        func picture(_ window: String) async throws -> XWDPicture {
+            try XWDPicture(try await desk.run("xwd", ["-silent", "-id", window]))
+        }
+
+        func hostPicture() async throws -> XWDPicture {
+            try XWDPicture(try await host.run("xwd", ["-silent", "-root"]))
+        }
+
+        func remove() async {
+            await laptop.remove()
+            await phone.remove()
+            desk.kill()
+            host.kill()
+        }
+    }
+
+    /// Runs `body` on a stage, and takes it down after it.
+    private func onStage(_ body: (Stage) async throws -> Void) async throws {
+        let stage = try await Stage()
+        do { try await body(stage) } catch {
+            await stage.remove()
+            throw error
+        }
+        await stage.remove()
+    }
+
+    @Test func `the window has the host's pixels, and keys, pointer and clipboard reach the host`() async throws {
+        try await onStage { stage in
+            let typed = stage.laptop.path("typed")
+            let shell = try stage.host.start(
+                "xterm", ["-geometry", "60x20+0+0", "-e", "sh", "-c", "stty -icanon -echo; cat > '\(typed)'"])
+            defer { shell.kill() }
+            let running = try stage.open()
+            let window = try await stage.window()
+            // The cursor of xterm may blink at most; in the end both are the same, pixel by pixel.
+            try await stage.desk.run(
+                "xdotool", ["windowfocus", "--sync", window, "mousemove", "--window", window, "240", "180"])
+            try await eventually(within: .seconds(60)) {
+                try await stage.picture(window) == stage.hostPicture()
+            }
+            // The pointer is where it is here, exactly.
+            try await eventually(within: .seconds(30)) {
+                String(decoding: try await stage.host.run("xdotool", ["getmouselocation"]), as: UTF8.self)
+                    .hasPrefix("x:240 y:180 ")
+            }
+            try await stage.desk.run("xdotool", ["type", "--delay", "20", "echo Hello, World_42 é"])
+            try await stage.desk.run("xdotool", ["key", "Return"])
+            try await eventually(within: .seconds(30)) {
+                (try? String(contentsOfFile: typed, encoding: .utf8)) == "echo Hello, World_42 é\n"
+            }
+            try await clipboards(stage)
+            try await eventually(within: .seconds(30)) { try await stage.picture(window) == stage.hostPicture() }
+            // Another window takes the keyboard while a key is down: it does not stay down there.
+            try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "keydown", "shift"])
+            try await eventually(within: .seconds(30)) { try await isShifted(stage, typed) }
+            let other = try stage.desk.start("xterm", ["-T", "other"])
+            defer { other.kill() }
+            let another = try await stage.window("other")
+            try await stage.desk.run("xdotool", ["windowfocus", "--sync", another])
+            try await eventually(within: .seconds(30)) { try await !isShifted(stage, typed) }
+            try await stage.desk.run("xdotool", ["keyup", "shift"])
+            // Its own shortcut closes it.
+            try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "key", "ctrl+alt+shift+q"])
+            let outcome = try await running.outcome(seconds: 30)
+            #expect(outcome.status == 0 && outcome.error.isEmpty, "\(outcome)")
+            try await eventually(within: .seconds(30)) { try await !isShifted(stage, typed) }
+        }
+    }
+
+    private func clipboards(_ stage: Stage) async throws {
+        for (from, to, text) in [(stage.desk, stage.host, "from here ä"), (stage.host, stage.desk, "from there 漢")] {
+            let source = try from.start("xclip", ["-selection", "clipboard", "-quiet"], input: .connected)
+            defer { source.kill() }
+            try source.input?.write(contentsOf: Data(text.utf8))
+            try source.input?.close()
+            try await eventually(within: .seconds(30)) {
+                (try? await to.run("xclip", ["-selection", "clipboard", "-o"])) == Array(text.utf8)
+            }
+        }
+    }
+
+    /// Types a letter on the host itself; true when it comes out as a capital, as Shift is down there.
+    private func isShifted(_ stage: Stage, _ file: String) async throws -> Bool {
+        func written() -> String { (try? String(contentsOfFile: file, encoding: .utf8)) ?? "" }
+        let before = written()
+        try await stage.host.run("xdotool", ["key", "b"])
+        try await eventually(within: .seconds(30)) { written().count > before.count }
+        return written().last == "B"
+    }
+
+    @Test func `a host whose X server is killed is told of, and the command ends with an error`() async throws {
+        try await onStage { stage in
+            let running = try stage.open("--scale", "200", "--view-only")
+            let window = try await stage.window("laptop – view only – 200 %")
+            try await eventually(within: .seconds(60)) {
+                // Twice the size, each pixel a square: the corner of the host's is four of the window's.
+                let (there, here) = (try await stage.hostPicture(), try await stage.picture(window))
+                return here.width > there.width && here.pixels.count > there.pixels.count
+            }
+            stage.host.kill()
+            let outcome = try await running.outcome(seconds: 60)
+            #expect(outcome.status != 0 && outcome.error.hasPrefix("kith: "), "\(outcome)")
+            #expect(outcome.error.split(separator: "\n").count == 1, "\(outcome)")
+        }
+    }
+
+    @Test func `closing the window ends it well, and Ctrl-C as a shell expects`() async throws {
+        try await onStage { stage in
+            let closed = try stage.open()
+            _ = try await stage.window()
+            try await stage.desk.run("xdotool", ["search", "--onlyvisible", "--name", "^laptop$", "windowclose"])
+            #expect(try await closed.outcome(seconds: 30).status != 64)
+            let interrupted = try stage.open("--stats")
+            _ = try await stage.window()
+            try await eventually { !interrupted.soFar.isEmpty || interrupted.process.isRunning }
+            interrupted.process.interrupt()
+            #expect(try await interrupted.outcome(seconds: 30).status == 130)
+        }
+    }
+
+    @Test func `without a desktop, a grant or a device it says what to do`() async throws {
+        try await onStage { stage in
+            let nowhere = try await stage.phone.start(
+                ["screen", "laptop"], environment: ["DISPLAY": "", "WAYLAND_DISPLAY": ""], byEnvironment: true
+            ).outcome(seconds: 60)
+            #expect(nowhere.status != 0 && nowhere.error.contains("DISPLAY"), "\(nowhere)")
+            #expect(nowhere.error.contains("kith screen shot laptop"), "\(nowhere)")
+            let broken = try await stage.phone.start(
+                ["screen", "laptop"], environment: ["DISPLAY": ":9999", "WAYLAND_DISPLAY": ""], byEnvironment: true
+            ).outcome(seconds: 60)
+            #expect(broken.status != 0 && broken.error.contains("display"), "\(broken)")
+            let unknown = try await stage.phone.start(
+                ["screen", "desktop"], environment: ["DISPLAY": stage.desk.display], byEnvironment: true
+            ).outcome(seconds: 60)
+            #expect(unknown.status != 0 && unknown.error.contains("desktop"), "\(unknown)")
+            // Paired the other way round without a grant.
+            let denied = try await stage.laptop.start(
+                ["screen", "phone"], environment: ["DISPLAY": stage.desk.display], byEnvironment: true
+            ).outcome(seconds: 60)
+            #expect(denied.status != 0 && denied.error.contains("screen:view"), "\(denied)")
+        }
+    }
+}
+#endif
