@@ -23,6 +23,8 @@ import KithWire
     ///
     /// - Throws: `KithError` `.unsupported` with what SDL says when there is no display for it.
     init(_ options: WindowOptions) throws {
+        // Xlib puts letters into a title, and takes them from input methods, as the locale has them.
+        unsafe setlocale(LC_CTYPE, "")
         // kith is told by its terminal, and closes the socket.
         unsafe SDL_SetHint(SDL_HINT_NO_SIGNAL_HANDLERS, "1")
         unsafe SDL_SetHint(SDL_HINT_VIDEO_ALLOW_SCREENSAVER, "1")

@@ -226,7 +226,7 @@ import Testing
             #expect(places[(index + 1)...].allSatisfy { !$0.intersects(place) })
         }
         // A click beside it hides it, and is the other device's.
-        window.pointerMoved(to: (400, 500), at: start)
+        window.pointerMoved(to: (400, 440), at: start)
         window.button(.left, isDown: true)
         #expect(window.toolbar.stage != .open)
         #expect(inputs(&window).last == .button(.left, isDown: true))

@@ -27,7 +27,10 @@ final class WindowProgram: Sendable {
     ///
     /// - Throws: `KithError` `.unsupported` when it cannot be started.
     init(_ path: String, environment: [String: String]) throws(KithError) {
-        let chosen = environment.filter { Self.variables.contains($0.key) || $0.key.hasPrefix("SDL_") }
+        var chosen = environment.filter { Self.variables.contains($0.key) || $0.key.hasPrefix("SDL_") }
+        // SDL gives a window no title that the locale has no letters for.
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].lazy.compactMap { chosen[$0] }.first { !$0.isEmpty } ?? "C"
+        if !locale.uppercased().contains("UTF") { chosen["LC_ALL"] = "C.UTF-8" }
         let bytes = chosen.flatMap { Array("\($0.key)=\($0.value)".utf8) + [0] }.map { CChar(bitPattern: $0) }
         var (socket, process): (Int32, Int32) = (-1, -1)
         let status = unsafe kith_helper_start_with(path, bytes, bytes.count, &socket, &process)
