@@ -409,6 +409,12 @@ let linkTools: [Target] = [
         path: "Tools/PixelBench"),
     .executableTarget(
         name: "kith-rfb-bench", dependencies: ["KithRFB", "KithRFBCodecs", "CZlib"], path: "Tools/RFBBench"),
+    .executableTarget(
+        name: "kith-screen-bench",
+        dependencies: [
+            "Kith", "KithAPI", "KithIdentity", "KithPixels", "KithRFB", "KithRFBCodecs", "KithScreen", "KithWire",
+        ],
+        path: "Tools/ScreenBench"),
     .executableTarget(name: "kith-link", path: "Tools/Link"),
     .executableTarget(name: "kith-confined", dependencies: ["CKithSystem"], path: "Tools/Confined"),
     .executableTarget(

@@ -1,0 +1,93 @@
+import Synchronization
+
+/// What has come to a viewer so far.
+struct Arrival {
+    /// When it was decoded.
+    var time: ContinuousClock.Instant
+    /// All bytes of pictures, with it.
+    var bytes: UInt64
+    /// True when the picture is the host's, bit for bit.
+    var isExact: Bool
+    /// The pixels that were drawn.
+    var area: Int
+}
+
+/// A viewer of another screen, as a person sits before it.
+protocol Seat: AnyObject {
+    /// Its name in the table.
+    static var name: String { get }
+    /// The server.
+    var host: Program { get }
+    /// The X server that is seen.
+    var desktop: Desktop { get }
+
+    /// Begins a session; what arrives in it is told.
+    func connect(_ arrived: @escaping @Sendable (Arrival) -> Void) async throws
+    /// Leaves.
+    func disconnect() async
+    /// Presses a key and lets it go.
+    func type(_ symbol: UInt32) async throws
+}
+
+/// The arrivals at a seat, for who waits for them.
+final class Arrivals: Sendable {
+    private let state = Mutex<(all: [Arrival], waiting: CheckedContinuation<Void, Never>?)>(([], nil))
+
+    var last: Arrival? { state.withLock { $0.all.last } }
+
+    func add(_ arrival: Arrival) {
+        let waiting = state.withLock { state in
+            state.all.append(arrival)
+            defer { state.waiting = nil }
+            return state.waiting
+        }
+        waiting?.resume()
+    }
+
+    /// The first that came at a time or later and is as wanted; `nil` when none does in time.
+    func first(
+        since start: ContinuousClock.Instant, within limit: Duration = .seconds(5), where isWanted: (Arrival) -> Bool
+    ) async -> Arrival? {
+        var index = 0
+        let alarm = Task {
+            try await Task.sleep(for: limit)
+            self.wake()
+        }
+        defer { alarm.cancel() }
+        while true {
+            let all = state.withLock { $0.all }
+            while index < all.count {
+                if all[index].time >= start, isWanted(all[index]) { return all[index] }
+                index += 1
+            }
+            guard ContinuousClock.now < start + limit else { return nil }
+            await withCheckedContinuation { continuation in
+                let isThere = state.withLock { state in
+                    if state.all.count > index { return true }
+                    state.waiting = continuation
+                    return false
+                }
+                if isThere { continuation.resume() }
+            }
+        }
+    }
+
+    private func wake() {
+        let waiting = state.withLock { state in
+            defer { state.waiting = nil }
+            return state.waiting
+        }
+        waiting?.resume()
+    }
+
+    /// Waits until nothing has come for a while.
+    func settle(for quiet: Duration = .milliseconds(300)) async throws {
+        var count = -1
+        while true {
+            let now = state.withLock { $0.all.count }
+            if now == count { return }
+            count = now
+            try await Task.sleep(for: quiet)
+        }
+    }
+}
