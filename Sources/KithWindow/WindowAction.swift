@@ -44,7 +44,7 @@
             case "s": self = .statistics
             case "t": self = .toolbar
             case "k": self = .keys
-            case "q": self = .leave
+            case "x": self = .leave
             default: return nil
             }
         }

@@ -145,10 +145,10 @@ import Testing
         #expect(window.transform.scale == 1.25)
         window.pressed(key(39, "0", Self.all))
         #expect(window.transform.scale == 2)
-        window.pressed(key(20, "q", Self.all))
+        window.pressed(key(27, "x", Self.all))
         #expect(drain(&window).suffix(2) == [.send(.closed), .leave])
         // Another letter is the other device's.
-        window.pressed(key(27, "x", Self.all))
+        window.pressed(key(20, "q", Self.all))
         #expect(inputs(&window).count == 1)
     }
 

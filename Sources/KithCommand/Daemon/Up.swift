@@ -455,6 +455,7 @@ struct UpCommand: AsyncParsableCommand {
         }
         var arguments = ["up", "--data", globals.directory, "--no-invite", "--detach=no"]
         if let name { arguments += ["--name", name] }
+        if screen != "auto" { arguments += ["--screen-source", screen] }
         if let port { arguments += ["--port", String(port)] }
         if let metrics { arguments += ["--metrics", metrics.description] }
         if withoutDiscovery { arguments.append("--no-discovery") }

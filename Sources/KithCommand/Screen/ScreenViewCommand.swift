@@ -22,7 +22,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
                              with G  grab the keyboard, let it go     with + - and arrows  zoom, move
                              with V  only look          with S     statistics
                              with T  the toolbar        with K     keys to send
-                             with Q  leave
+                             with X  leave
 
             Text that is copied here can be pasted there, and the other way round. Files put on the window are copied
             into the home folder there, as kith cp does, if this device has a grant for files. What is lost comes back:
