@@ -25,6 +25,8 @@ import KithWire
     init(_ options: WindowOptions) throws {
         // Xlib puts letters into a title, and takes them from input methods, as the locale has them.
         unsafe setlocale(LC_CTYPE, "")
+        // Others, such as the console's, have no window; what SDL_VIDEODRIVER says goes first.
+        unsafe SDL_SetHint(SDL_HINT_VIDEODRIVER, "x11,wayland")
         // kith is told by its terminal, and closes the socket.
         unsafe SDL_SetHint(SDL_HINT_NO_SIGNAL_HANDLERS, "1")
         unsafe SDL_SetHint(SDL_HINT_VIDEO_ALLOW_SCREENSAVER, "1")
@@ -33,7 +35,9 @@ import KithWire
         unsafe SDL_SetHint(SDL_HINT_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR, "0")
         unsafe SDL_SetHint(SDL_HINT_APP_NAME, "kith")
         guard SDL_Init(UInt32(SDL_INIT_VIDEO)) == 0 else {
-            throw KithError(.unsupported, "There is no display for a window: \(sdlError()).")
+            throw KithError(
+                .unsupported,
+                "No window can be opened: DISPLAY and WAYLAND_DISPLAY lead to no display (\(sdlError())).")
         }
         let flags = SDL_WINDOW_RESIZABLE.rawValue | SDL_WINDOW_ALLOW_HIGHDPI.rawValue
         // SDL_WINDOWPOS_UNDEFINED: where the window manager likes.
@@ -161,7 +165,7 @@ import KithWire
         let room = PixelSize(
             width: max(0, Int(Double(bounds.w - left - right) * across)),
             height: max(0, Int(Double(bounds.h - top - bottom) * ratio.y)))
-        let size = ViewerWindow.size(for: picture, in: room)
+        let size = ViewerWindow.size(for: picture, at: engine.scale, in: room)
         unsafe SDL_SetWindowSize(
             window, Int32((Double(size.width) / across).rounded()), Int32((Double(size.height) / ratio.y).rounded()))
         unsafe SDL_SetWindowPosition(

@@ -39,7 +39,8 @@ package struct ViewerWindow {
     var size: PixelSize
     var picture = PixelSize(width: 0, height: 0)
     var transform: DisplayTransform
-    var scale: WindowScale
+    /// The size at which the picture is shown.
+    package private(set) var scale: WindowScale
     var toolbar = Toolbar()
     var keyboard = WindowKeyboard()
     var phase = WindowCommand.Phase.connecting
@@ -80,14 +81,22 @@ package struct ViewerWindow {
         changed()
     }
 
-    /// The size of a window for a picture, on a display with so much room: its own if it fits, else as large as fits.
-    package static func size(for picture: PixelSize, in room: PixelSize) -> PixelSize {
+    /// The size of a window for a picture, on a display with so much room: what it takes, as far as that fits; a picture
+    /// that is made to fit keeps its proportions.
+    package static func size(
+        for picture: PixelSize, at scale: WindowScale = .fit, in room: PixelSize
+    ) -> PixelSize {
         guard picture.area > 0, room.area > 0 else { return room }
-        let factor = min(
-            1, Double(room.width) / Double(picture.width), Double(room.height) / Double(picture.height))
-        return PixelSize(
-            width: max(320, Int(Double(picture.width) * factor)), height: max(200, Int(Double(picture.height) * factor))
-        )
+        var (width, height) = (Double(picture.width), Double(picture.height))
+        switch scale {
+        case .fit:
+            let factor = min(1, Double(room.width) / width, Double(room.height) / height)
+            (width, height) = (width * factor, height * factor)
+        case .factor(let factor):
+            width = min(width * factor, Double(room.width))
+            height = min(height * factor, Double(room.height))
+        }
+        return PixelSize(width: max(320, Int(width)), height: max(200, Int(height)))
     }
 
     /// The next thing to do; `nil` when there is none.

@@ -21,7 +21,7 @@ struct ScreenWindowTests {
             try await desk.isManaged()
             try await laptop.up("--screen-source", "x11:\(host.display)")
             try await phone.up()
-            try await laptop.invite(phone, "screen:control", "screen:clipboard", "screen:unattended", "files:~:rw")
+            try await laptop.invite(phone, "screen:control", "screen:clipboard", "screen:unattended", "files:write=\(laptop.folder.path)")
         }
 
         /// Starts `kith screen` on the desk.
@@ -78,32 +78,39 @@ struct ScreenWindowTests {
             defer { shell.kill() }
             let running = try stage.open()
             let window = try await stage.window()
-            // The cursor of xterm may blink at most; in the end both are the same, pixel by pixel.
+            // In the end both are the same, pixel by pixel.
+            try await eventually(within: .seconds(60)) { try await stage.picture(window) == stage.hostPicture() }
             try await stage.desk.run(
                 "xdotool", ["windowfocus", "--sync", window, "mousemove", "--window", window, "240", "180"])
-            try await eventually(within: .seconds(60)) {
-                try await stage.picture(window) == stage.hostPicture()
-            }
             // The pointer is where it is here, exactly.
-            try await eventually(within: .seconds(30)) {
-                String(decoding: try await stage.host.run("xdotool", ["getmouselocation"]), as: UTF8.self)
-                    .hasPrefix("x:240 y:180 ")
+            try await saying({ "the pointer is elsewhere" }) {
+                try await eventually(within: .seconds(30)) {
+                    String(decoding: try await stage.host.run("xdotool", ["getmouselocation"]), as: UTF8.self)
+                        .hasPrefix("x:240 y:180 ")
+                }
             }
             try await stage.desk.run("xdotool", ["type", "--delay", "20", "echo Hello, World_42 é"])
             try await stage.desk.run("xdotool", ["key", "Return"])
-            try await eventually(within: .seconds(30)) {
-                (try? String(contentsOfFile: typed, encoding: .utf8)) == "echo Hello, World_42 é\n"
+            let text = { (try? String(contentsOfFile: typed, encoding: .utf8)) ?? "" }
+            try await saying({ text() }) {
+                try await eventually(within: .seconds(30)) { text() == "echo Hello, World_42 é\n" }
             }
             try await clipboards(stage)
-            try await eventually(within: .seconds(30)) { try await stage.picture(window) == stage.hostPicture() }
+            try await saying({ "the pictures differ in the end" }) {
+                try await eventually(within: .seconds(30)) { try await stage.picture(window) == stage.hostPicture() }
+            }
             // Another window takes the keyboard while a key is down: it does not stay down there.
             try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "keydown", "shift"])
-            try await eventually(within: .seconds(30)) { try await isShifted(stage, typed) }
+            try await saying({ "Shift is not down there" }) {
+                try await eventually(within: .seconds(30)) { try await isShifted(stage, typed) }
+            }
             let other = try stage.desk.start("xterm", ["-T", "other"])
             defer { other.kill() }
             let another = try await stage.window("other", of: "XTerm")
             try await stage.desk.run("xdotool", ["windowfocus", "--sync", another])
-            try await eventually(within: .seconds(30)) { try await !isShifted(stage, typed) }
+            try await saying({ "Shift stays down there" }) {
+                try await eventually(within: .seconds(30)) { try await !isShifted(stage, typed) }
+            }
             try await stage.desk.run("xdotool", ["keyup", "shift"])
             // Its own shortcut closes it.
             try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "key", "ctrl+alt+shift+x"])
@@ -113,14 +120,24 @@ struct ScreenWindowTests {
         }
     }
 
+    /// Says what there is instead when `body` fails.
+    private func saying(_ what: () -> String, _ body: () async throws -> Void) async throws {
+        do { try await body() } catch {
+            Issue.record("\(what())")
+            throw error
+        }
+    }
+
     private func clipboards(_ stage: Stage) async throws {
         for (from, to, text) in [(stage.desk, stage.host, "from here ä"), (stage.host, stage.desk, "from there 漢")] {
             let source = try from.start("xclip", ["-selection", "clipboard", "-quiet"], input: .connected)
             defer { source.kill() }
             try source.input?.write(contentsOf: Data(text.utf8))
             try source.input?.close()
-            try await eventually(within: .seconds(30)) {
-                (try? await to.run("xclip", ["-selection", "clipboard", "-o"])) == Array(text.utf8)
+            try await saying({ "the clipboard does not become “\(text)”" }) {
+                try await eventually(within: .seconds(30)) {
+                    (try? await to.run("xclip", ["-selection", "clipboard", "-o"])) == Array(text.utf8)
+                }
             }
         }
     }

@@ -307,5 +307,7 @@ import Testing
                 == PixelSize(width: 1_000, height: 500))
         #expect(
             ViewerWindow.size(for: PixelSize(width: 1, height: 4_000), in: room) == PixelSize(width: 320, height: 700))
+        let double = ViewerWindow.size(for: PixelSize(width: 400, height: 400), at: .factor(2), in: room)
+        #expect(double == PixelSize(width: 800, height: 700))
     }
 }
