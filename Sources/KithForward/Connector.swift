@@ -19,7 +19,7 @@ struct Connector: Sendable {
         /// The answer for the caller.
         var opening: Forward.Opening
         /// The connection, when it stands.
-        var stream: SocketStream?
+        var stream: StreamSocket?
     }
 
     /// The time opening may take when the caller does not say.
@@ -83,7 +83,7 @@ struct Connector: Sendable {
     /// Tries the addresses as RFC 8305 says.
     private func race(to addresses: [NetworkAddress], _ endpoint: Forward.Endpoint) async throws -> Connection {
         enum Event: Sendable {
-            case outcome(NetworkAddress, Result<SocketStream, any Error>)
+            case outcome(NetworkAddress, Result<StreamSocket, any Error>)
             case tick
         }
         return try await withThrowingTaskGroup(of: Event.self) { group in
@@ -124,11 +124,11 @@ struct Connector: Sendable {
         }
     }
 
-    private func attempt(_ address: NetworkAddress) async throws -> SocketStream {
+    private func attempt(_ address: NetworkAddress) async throws -> StreamSocket {
         var remote = kith_udp_address(address)
         let descriptor = unsafe kith_stream_connect(&remote)
         guard descriptor >= 0 else { throw SystemError(-descriptor) }
-        let stream = try SocketStream(owning: descriptor, on: reactor)
+        let stream = try StreamSocket(owning: descriptor, on: reactor)
         try await stream.connected()
         return stream
     }
@@ -145,9 +145,9 @@ struct Connector: Sendable {
             if descriptor >= 0 {
                 return Connection(
                     opening: Forward.Opening(outcome: .connected, address: endpoint),
-                    stream: try SocketStream(owning: descriptor, on: reactor))
+                    stream: try StreamSocket(owning: descriptor, on: reactor))
             }
-            if descriptor == -Int32(KITH_ERROR_PROTECTED) { throw ForwardService.isKithsOwn(endpoint) }
+            if descriptor == -Int32(KITH_ERROR_PROTECTED) { throw ProtectedFiles.refusal(of: endpoint) }
             let error = SystemError(-descriptor)
             // Its queue is full; there is nothing to be told by when it no longer is.
             guard error.isWouldBlock else { return Connection(opening: try Self.opening(error, endpoint)) }
@@ -156,8 +156,8 @@ struct Connector: Sendable {
     }
 
     private static func catching(
-        _ body: () async throws -> SocketStream
-    ) async -> Result<SocketStream, any Error> {
+        _ body: () async throws -> StreamSocket
+    ) async -> Result<StreamSocket, any Error> {
         do { return .success(try await body()) } catch { return .failure(error) }
     }
 

@@ -1,6 +1,7 @@
 import CKithSystem
 import Foundation
 import KithIO
+import KithNode
 import KithWire
 
 /// A UDP socket.
@@ -14,9 +15,9 @@ final class DatagramSocket: Sendable {
     init(at wanted: NetworkAddress, on reactor: Reactor) throws(KithError) {
         var address = kith_udp_address(wanted)
         let descriptor = unsafe kith_datagram_open(&address)
-        guard descriptor >= 0 else { throw SocketListener.failure(SystemError(-descriptor), "\(wanted)") }
+        guard descriptor >= 0 else { throw ListeningSocket.failure(SystemError(-descriptor), "\(wanted)") }
         do {
-            watch = try reactor.watch(socket: descriptor)
+            watch = try reactor.watch(connection: descriptor)
         } catch {
             kith_socket_close(descriptor)
             throw error

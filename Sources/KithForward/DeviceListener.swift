@@ -7,7 +7,7 @@ import Synchronization
 
 /// The sockets this device listens on: for another device, or for its own person.
 enum Listening {
-    case connections([SocketListener])
+    case connections([ListeningSocket])
     case datagrams([DatagramSocket])
 
     /// The endpoints it listens at, with the actual ports.
@@ -48,7 +48,7 @@ enum Listening {
             guard case .socket(let path) = endpoint, transport == .tcp else {
                 throw KithError(.invalid, "UDP needs an address to listen at, not \(endpoint).")
             }
-            return .connections([try SocketListener(path: path, on: reactor, protecting: protection)])
+            return .connections([try ListeningSocket(path: path, on: reactor, protecting: protection)])
         }
         var attempt = 0
         while true {
@@ -56,11 +56,11 @@ enum Listening {
             do throws(KithError) {
                 switch transport {
                 case .tcp:
-                    let listener = try SocketListener(at: first, on: reactor)
+                    let listener = try ListeningSocket(at: first, on: reactor)
                     return .connections(
                         [listener]
                             + (try others(addresses, port: listener.endpoint.port) { address throws(KithError) in
-                                try SocketListener(at: address, on: reactor)
+                                try ListeningSocket(at: address, on: reactor)
                             }))
                 case .udp:
                     let socket = try DatagramSocket(at: first, on: reactor)
@@ -98,7 +98,7 @@ enum Listening {
 final class DeviceListener: Sendable {
     /// Something that arrived.
     enum Arrived: Sendable {
-        case connection(SocketStream)
+        case connection(StreamSocket)
         case partner(DatagramPartner)
     }
 

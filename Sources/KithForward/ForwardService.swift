@@ -118,13 +118,6 @@ public struct ForwardService: Service {
     }
 }
 
-extension ForwardService {
-    /// The refusal of a socket through which another device could do here whatever it likes.
-    static func isKithsOwn(_ endpoint: Forward.Endpoint) -> KithError {
-        KithError(.denied, "\(endpoint) belongs to kith there, out of reach of every grant.")
-    }
-}
-
 extension CallContext {
     /// The files the caller may not reach; `nil` for this device's own person.
     var foreignProtection: ProtectedFiles? { caller == .owner ? nil : protection }

@@ -1,6 +1,7 @@
 import Foundation
 import KithAPI
 import KithIO
+import KithNode
 import KithWire
 
 /// One connection of a program that asks a proxy for where it wants to go: by SOCKS5, or as to an HTTP proxy.
@@ -270,7 +271,7 @@ final class ProxySession: Sendable {
         let stream: any ByteStream
         do {
             guard let associate else { throw KithError(.unsupported, "UDP is not carried here.") }
-            var here = (client as? SocketStream)?.local ?? NetworkAddress(ipv4: 0x7F00_0001, port: 0)
+            var here = (client as? StreamSocket)?.local ?? NetworkAddress(ipv4: 0x7F00_0001, port: 0)
             here.port = 0
             relay = try DatagramSocket(at: here, on: reactor)
             stream = try await associate(nil)
@@ -281,7 +282,7 @@ final class ProxySession: Sendable {
         try await client.write(SOCKS.reply(.succeeded, relay.address))
         let client = client
         let traffic = traffic
-        let host = (client as? SocketStream)?.peer?.ip
+        let host = (client as? StreamSocket)?.peer?.ip
         let partner = Locked<NetworkAddress?>(nil)
         let outgoing = DatagramQueue<DatagramFrame>()
         try await withThrowingTaskGroup(of: Void.self) { group in

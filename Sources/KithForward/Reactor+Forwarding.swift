@@ -12,14 +12,4 @@ extension Reactor {
                 "Cannot forward: the system gives no descriptor to wait at (\(error)). Close some connections.")
         }
     }
-
-    /// Begins to watch a socket; it must stay open as long as the watch does.
-    func watch(socket: Int32) throws(KithError) -> Watch {
-        do {
-            return try watch(socket)
-        } catch {
-            throw KithError(
-                .exhausted, "Cannot forward another connection: the system watches no more sockets (\(error)).")
-        }
-    }
 }

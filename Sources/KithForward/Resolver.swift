@@ -2,6 +2,7 @@ import CKithSystem
 import Foundation
 import KithIO
 import KithIdentity
+import KithNode
 import KithWire
 import Synchronization
 

@@ -48,7 +48,7 @@ final class SocketDescriptor: Sendable {
     }
 
     /// The process at the other end.
-    var peer: PeerCredentials { PeerCredentials(user: Platform.peerUser(number)) }
+    var peer: PeerCredentials { PeerCredentials(ofSocket: number) }
 
     // MARK: - Bytes
 

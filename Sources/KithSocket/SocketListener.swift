@@ -92,3 +92,8 @@ package struct PeerCredentials: Hashable, Sendable {
     /// True when it runs as the user of this process.
     package var isOwnUser: Bool { user == geteuid() }
 }
+
+extension PeerCredentials {
+    /// Asks the system who is at the other end of a connected socket.
+    package init(ofSocket descriptor: Int32) { self.init(user: Platform.peerUser(descriptor)) }
+}

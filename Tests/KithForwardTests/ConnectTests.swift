@@ -2,6 +2,7 @@ import Foundation
 import KithAPI
 import KithIO
 import KithIdentity
+import KithNode
 import KithTesting
 import KithWire
 import Testing
@@ -91,7 +92,7 @@ import Testing
     ])
     func `without a grant no packet leaves`(grant: String, host: String) async throws {
         let reactor = try Reactor.forForwarding()
-        let listener = try SocketListener(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: reactor)
+        let listener = try ListeningSocket(at: NetworkAddress(ipv4: 0x7F00_0001, port: 0), on: reactor)
         let port = try #require(listener.endpoint.port)
         let carrier = try LocalCarrier(grant, names: ["inside.example": ["127.0.0.1:0"]])
         await #expect(throws: KithError(.denied, "")) { try await Client(carrier).connect("\(host):\(port)") }

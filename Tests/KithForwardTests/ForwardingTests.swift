@@ -2,6 +2,7 @@ import Foundation
 import KithAPI
 import KithIO
 import KithIdentity
+import KithNode
 import KithTesting
 import KithWire
 import Testing
@@ -175,7 +176,7 @@ import Testing
     private func unusedEndpoint() throws -> Forward.Endpoint {
         for _ in 0..<100 {
             let address = NetworkAddress(ipv4: 0x7F00_0001, port: .random(in: 20_000..<32_000))
-            if let listener = try? SocketListener(at: address, on: try .forForwarding()) { return listener.endpoint }
+            if let listener = try? ListeningSocket(at: address, on: try .forForwarding()) { return listener.endpoint }
         }
         throw KithError(.conflict, "No port is free.")
     }

@@ -31,12 +31,12 @@ import Testing
 
     @Test func `is taken away where it was made, and nothing else that has its name by then`() throws {
         let reactor = try Reactor.forForwarding()
-        let own = try SocketListener(path: "\(data)/s", on: reactor)
-        var listener: SocketListener? = try SocketListener(path: "\(open)/s", on: reactor, protecting: protection)
+        let own = try ListeningSocket(path: "\(data)/s", on: reactor)
+        var listener: ListeningSocket? = try ListeningSocket(path: "\(open)/s", on: reactor, protecting: protection)
         #expect(FileManager.default.fileExists(atPath: "\(open)/s"))
         try FileManager.default.moveItem(atPath: open, toPath: "\(folder.path)/moved")
         try FileManager.default.createSymbolicLink(atPath: open, withDestinationPath: data)
-        #expect(throws: KithError.self) { try SocketListener(path: "\(open)/t", on: reactor, protecting: protection) }
+        #expect(throws: KithError.self) { try ListeningSocket(path: "\(open)/t", on: reactor, protecting: protection) }
         #expect(listener != nil)
         listener = nil
         #expect(FileManager.default.fileExists(atPath: "\(data)/s"))
@@ -44,8 +44,8 @@ import Testing
         try FileManager.default.removeItem(atPath: open)
         let other = "\(folder.path)/other"
         try FileManager.default.createDirectory(atPath: other, withIntermediateDirectories: false)
-        listener = try SocketListener(path: "\(folder.path)/moved/u", on: reactor, protecting: protection)
-        let foreign = try SocketListener(path: "\(other)/u", on: reactor)
+        listener = try ListeningSocket(path: "\(folder.path)/moved/u", on: reactor, protecting: protection)
+        let foreign = try ListeningSocket(path: "\(other)/u", on: reactor)
         try FileManager.default.removeItem(atPath: "\(folder.path)/moved")
         try FileManager.default.createSymbolicLink(atPath: "\(folder.path)/moved", withDestinationPath: other)
         listener = nil
@@ -72,7 +72,7 @@ import Testing
             }
             for number in 0..<2_000 {
                 do {
-                    let listener = try SocketListener(path: "\(path)/s\(number)", on: reactor, protecting: protection)
+                    let listener = try ListeningSocket(path: "\(path)/s\(number)", on: reactor, protecting: protection)
                     made += 1
                     let found = (try? FileManager.default.contentsOfDirectory(atPath: data)) ?? ["unreadable"]
                     if !found.isEmpty { Issue.record("\(found) in the device's own folder") }
