@@ -213,8 +213,8 @@ let floors: [[Target]] = [
         .target(
             name: "KithScreen",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithAPI", "KithWindow", "KithNode", "CKithSystem",
-                "CZlib",
+                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithRFB", "KithRFBCodecs", "KithAPI", "KithSocket",
+                "KithWindow", "KithNode", "CKithSystem", "CZlib",
                 // Elsewhere a screen is not an X server's.
                 .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"])),
                 .product(name: "Logging", package: "swift-log"),
@@ -295,8 +295,9 @@ let testing: [Target] = [
         name: "KithTesting",
         dependencies: [
             "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithReach", "KithAPI",
-            "KithTerminal", "KithCatalog", "KithBrowser", "KithMLS", "KithMLSX509", "KithTrust", "KithGroups",
-            "KithNode", "KithCompatibility", "KithShell",
+            "KithTerminal", "KithPixels", "KithRFB", "KithCatalog", "KithBrowser", "KithMLS", "KithMLSX509",
+            "KithTrust",
+            "KithGroups", "KithNode", "KithCompatibility", "KithShell",
             "KithFiles",
             "KithForward", "KithRelayServer",
             "KithJobs", "KithContent",
@@ -365,8 +366,8 @@ let tests: [Target] = [
         "KithLibrary", "KithIO", "KithIdentity", "KithAPI", "KithIndex", "KithJobs", "KithNode", "KithTesting", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
     test(
-        "KithScreen", "KithTesting", "KithPixels", "KithWindow", "KithIO", "KithIdentity", "KithAPI", "KithNode",
-        logging,
+        "KithScreen", "KithTesting", "KithPixels", "KithRFB", "KithWindow", "CKithSystem", "KithIO", "KithIdentity",
+        "KithAPI", "KithNode", logging,
         .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"]))),
     test(
         "KithTelemetry", "Kith", "KithTesting",

@@ -70,8 +70,10 @@ public final class Device: Sendable {
         /// connection lasts.
         public var keyLogFile: String?
         /// The screen it shows: `auto` is the X server that `DISPLAY` names, or the only one of the machine; `x11::0` that
-        /// one; `none`.
+        /// one; `vnc://localhost:5901` that of a VNC server; `none`.
         public var screen = "auto"
+        /// The file whose first line is the VNC server's password, read whenever the screen is opened; `nil`: it asks for none.
+        public var screenPasswordFile: String?
         /// The services it offers: ours, chosen, and an application's own.
         public var services = Services()
         /// The limits of its node.

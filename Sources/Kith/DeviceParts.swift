@@ -126,7 +126,8 @@ struct DeviceParts: Sendable {
             try node.add(InboxService(Self.inboxStorage(of: store, node: node, now: now), logger: options.logger))
         }
         if options.services.screen {
-            let origin = try ScreenOrigin(parsing: options.screen)
+            let origin = try ScreenOrigin(parsing: options.screen, passwordFile: options.screenPasswordFile)
+            if let warning = origin.warning { options.logger.warning("\(warning)") }
             try node.add(
                 ScreenService(storage: Self.screenStorage(of: store, now: now), logger: options.logger) {
                     try await origin.open()

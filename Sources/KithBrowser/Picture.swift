@@ -1,5 +1,5 @@
 package import KithContent
-import KithTerminal
+package import KithTerminal
 
 /// A picture, and the cells it takes on a terminal that shows pictures.
 package struct PlacedPicture: Hashable, Sendable {
@@ -23,7 +23,7 @@ package struct PlacedPicture: Hashable, Sendable {
 
 extension Picture {
     /// Draws it: each cell is an upper and a lower pixel.
-    func draw(on canvas: inout Canvas, column: Int, row: Int) {
+    package func draw(on canvas: inout Canvas, column: Int, row: Int) {
         func color(_ x: Int, _ y: Int) -> Color {
             guard y < height else { return .standard }
             let index = (y * width + x) * 3

@@ -110,6 +110,15 @@
         precondition(size.bounds.contains(x: x, y: y), "a pixel of the picture")
         return unsafe rows.row(y, x).pointee
     }
+
+    /// Gives the pixels of a row in some columns, which lie in the picture, to `body`.
+    package func withRow<Result>(
+        _ y: Int, _ columns: Range<Int>, _ body: (UnsafeBufferPointer<UInt32>) throws -> Result
+    ) rethrows -> Result {
+        precondition(
+            size.bounds.contains(PixelRectangle(columns: columns, rows: y..<y + 1)), "pixels of the picture")
+        return try unsafe body(UnsafeBufferPointer(start: rows.row(y, columns.lowerBound), count: columns.count))
+    }
 }
 
 extension PixelView {

@@ -95,17 +95,20 @@ package struct RFBServer: ~Copyable, Sendable {
     var incompleteSince: ContinuousClock.Instant?
     var messages: TokenBucket?
     var hasToken = false
-    var resumesAt: ContinuousClock.Instant?
+    /// A viewer that sent too many messages is not to be received from before; `nil`: it may send.
+    package internal(set) var resumesAt: ContinuousClock.Instant?
 
     var viewer = Viewer()
     var clipboard: ClipboardExchange
     var held = HeldInput()
     var pending = Pending()
     var cursor: RFBCursor?
-    var bounds: RFBRectangle
+    /// The picture, from its upper left corner.
+    package internal(set) var bounds: RFBRectangle
     /// The picture's size as the viewer knows it.
     var viewerBounds: RFBRectangle
-    var screens: [RFBScreen]
+    /// The monitors in it.
+    package internal(set) var screens: [RFBScreen]
     var damage = RFBRegion()
     var copies: [Copy] = []
     var requested: RFBRectangle?
@@ -189,6 +192,17 @@ package struct RFBServer: ~Copyable, Sendable {
     package mutating func takeOutput() -> [UInt8] {
         defer { output = [] }
         return output
+    }
+
+    /// True while so much waits to be sent that no further message is read: the viewer is not to be received from either.
+    package var isCongested: Bool { output.count > options.limits.output }
+
+    /// The bytes that turn a viewer away with a reason, before anything of it was read (RFC 6143 §7.1.2).
+    package static func refusal(_ reason: String) -> [UInt8] {
+        var bytes = Array("RFB 003.008\n".utf8)
+        bytes.append(0)
+        bytes.appendInteger(UInt32(reason.utf8.count))
+        return bytes + Array(reason.utf8)
     }
 
     /// True once the viewer may see the picture.

@@ -50,6 +50,10 @@ extension FuzzTarget {
         case .relay: FuzzedRelay.seeds
         case .etcd: EtcdInspection.seeds
         case .mdns: FuzzedMDNS.seeds
+        case .vncviewer: FuzzedScreen.conversations.viewer
+        case .vncserver: FuzzedScreen.conversations.server
+        case .tiles: FuzzedScreen.tileSeeds
+        case .pointer: FuzzedScreen.pointerSeeds
         case .advertisement: FuzzedReach.advertisementSeeds
         case .reference: FuzzedReference.seeds
         case .document: FuzzedContent.documentSeeds

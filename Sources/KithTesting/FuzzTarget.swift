@@ -78,6 +78,14 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case dns
     /// A device's signed record, as a directory is told it.
     case record
+    /// The bytes of a VNC viewer to the adapter for them.
+    case vncviewer
+    /// The bytes of a VNC server to the device whose screen it is.
+    case vncserver
+    /// The messages with the picture of a screen, from its host.
+    case tiles
+    /// The messages with the pointer of a screen, from its host.
+    case pointer
     /// A datagram of a router: PCP, NAT-PMP, or an answer to a search by UPnP.
     case gateway
     /// An answer of a router by HTTP, with a description or SOAP inside.
@@ -145,6 +153,10 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .relay: unsafe FuzzedRelay.run(Array(bytes))
         case .etcd: unsafe EtcdInspection.feed(Array(bytes))
         case .mdns: unsafe FuzzedMDNS.run(Array(bytes))
+        case .vncviewer: unsafe FuzzedScreen.viewer(Array(bytes))
+        case .vncserver: unsafe FuzzedScreen.server(Array(bytes))
+        case .tiles: unsafe FuzzedScreen.tiles(Array(bytes))
+        case .pointer: unsafe FuzzedScreen.pointer(Array(bytes))
         case .advertisement: unsafe FuzzedReach.advertisement(Array(bytes))
         case .document: unsafe FuzzedContent.document(Array(bytes))
         case .extraction: unsafe FuzzedContent.answer(Array(bytes))

@@ -13,6 +13,9 @@ enum FuzzedMethods {
         Forward.Arrival.self, Forward.Running.self, Inbox.Entry.self, Offers.Answer.self, Offers.Delivery.self,
         PairingMethods.Decision.self, PairingMethods.Event.self, PairingMethods.FromInviter.self,
         PairingMethods.FromJoiner.self, PairingMethods.JoinEvent.self, Reach.Measure.Report.self, Reach.Step.self,
+        Screen.ControlNotice.self, ScreenClipboard.self, ScreenInput.self, ScreenReply.self,
+        ScreenSessions.Watch.Update.self,
+        ScreenUpdate.self,
     ]
 
     /// The first byte says which method, the second in which form and whether it is the output.

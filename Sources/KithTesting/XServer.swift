@@ -22,10 +22,14 @@ package final class XServer: Sendable {
     }()
 
     /// Starts one with a screen of this size, at a display that is free.
-    package init(_ size: String = "800x600x24", isManaged: Bool = false, arguments: [String] = []) throws {
-        process = try ChildProcess(
-            "/usr/bin/Xvfb", ["-displayfd", "1", "-screen", "0", size, "-nolisten", "tcp", "-noreset"] + arguments,
-            output: .connected)
+    package convenience init(_ size: String = "800x600x24", isManaged: Bool = false, arguments: [String] = []) throws {
+        try self.init(
+            "/usr/bin/Xvfb", ["-screen", "0", size, "-nolisten", "tcp", "-noreset"] + arguments, isManaged: isManaged)
+    }
+
+    /// Starts `program`, which writes the number of its display where `-displayfd` says.
+    package init(_ program: String, _ arguments: [String], isManaged: Bool = false) throws {
+        process = try ChildProcess(program, ["-displayfd", "1"] + arguments, output: .connected)
         var line = Data()
         while let more = try process.output?.read(upToCount: 1), more.first != 0x0A {
             guard !more.isEmpty else { break }

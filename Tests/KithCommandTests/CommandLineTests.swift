@@ -53,7 +53,8 @@ import Testing
                 cases.append(Case(words: path + ["-vh"], hint: "no option"))
             }
             let places = command.positionals
-            if !path.isEmpty, !places.contains(where: { $0.isRepeating }) {
+            // A word too many; behind a group with a command of its own it is that one's.
+            if !path.isEmpty, command.defaultSubcommand == nil, !places.contains(where: { $0.isRepeating }) {
                 cases.append(Case(words: path + (0...places.count).map { _ in "x" }))
             }
             for option in command.arguments where option.kind == .option {

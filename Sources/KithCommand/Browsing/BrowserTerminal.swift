@@ -5,7 +5,7 @@ import KithShell
 import KithTerminal
 import KithWire
 
-/// The terminal `kith browse` runs on: in raw mode, on its other screen, with the mouse.
+/// The terminal `kith browse` and `kith screen --terminal` run on: in raw mode, on its other screen, with the mouse.
 ///
 /// KithTerminal.h says how it becomes again what it was in every case, also when a signal ends the process.
 final class BrowserTerminal: Sendable {
@@ -26,12 +26,19 @@ final class BrowserTerminal: Sendable {
         "\u{1B}[?1049h\u{1B}[?7l\u{1B}[?1000h\u{1B}[?1006h\u{1B}[?2004h\u{1B}[?25l".utf8)
     /// The opposite, and colours as they were.
     private static let farewell = Array(
-        "\u{1B}[0m\u{1B}[?2026l\u{1B}[?2004l\u{1B}[?1006l\u{1B}[?1000l\u{1B}[?7h\u{1B}[?25h\u{1B}[?1049l".utf8)
+        ("\u{1B}[0m\u{1B}[?2026l\u{1B}[?2004l\u{1B}[?1006l\u{1B}[?1003l\u{1B}[?1000l"
+            + "\u{1B}[?7h\u{1B}[?25h\u{1B}[?1049l").utf8)
+
+    /// All movement of the mouse, where the terminal can tell.
+    private static let movement = Array("\u{1B}[?1003h".utf8)
 
     private let reactor: Reactor
     private let signals: Int32
+    private let followsMouse: Bool
 
-    init() throws {
+    /// Makes it ready to be taken; `followsMouse` asks for the mouse's movements besides its buttons.
+    init(followsMouse: Bool = false) throws {
+        self.followsMouse = followsMouse
         reactor = try .forShells()
         signals = kith_terminal_signals(0)
         guard signals >= 0 else { throw KithError(.internal, "Cannot follow the size of the terminal.") }
@@ -47,7 +54,7 @@ final class BrowserTerminal: Sendable {
             throw KithError(.internal, unsafe "Cannot set the terminal's mode: \(String(cString: strerror(-result))).")
         }
         kith_terminal_job_signals(1)
-        try await write(Self.greeting)
+        try await write(Self.greeting + (followsMouse ? Self.movement : []))
     }
 
     /// Gives it back as it was.

@@ -268,9 +268,15 @@ struct UpCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("screen-source"),
         help: ArgumentHelp(
-            "The screen that devices with a screen grant see: auto, none, or an X server such as x11::0. Default: auto, the one of $DISPLAY.",
+            "The screen that devices with a screen grant see: auto, none, an X server such as x11::0, or a VNC server such as vnc://localhost:5901. Default: auto, the X server of $DISPLAY.",
             valueName: "source"))
     var screen = "auto"
+
+    @Option(
+        name: .customLong("screen-source-password-file"),
+        help: ArgumentHelp("The file whose first line is the VNC server's password.", valueName: "file"),
+        completion: .file())
+    var screenPasswordFile: String?
 
     @Flag(help: "Run in the background and return when the device is up.")
     var detach = false
@@ -288,6 +294,7 @@ struct UpCommand: AsyncParsableCommand {
         options.port = port
         options.apiPort = apiPort
         options.screen = screen
+        options.screenPasswordFile = screenPasswordFile
         globals.trace(&options)
         if !withoutDiscovery {
             var discovery = LocalDiscovery.Options()
@@ -458,6 +465,8 @@ struct UpCommand: AsyncParsableCommand {
         if screen != "auto" { arguments += ["--screen-source", screen] }
         if let port { arguments += ["--port", String(port)] }
         if let metrics { arguments += ["--metrics", metrics.description] }
+        if screen != "auto" { arguments += ["--screen-source", screen] }
+        if let screenPasswordFile { arguments += ["--screen-source-password-file", screenPasswordFile] }
         if withoutDiscovery { arguments.append("--no-discovery") }
         if withoutResponder { arguments.append("--no-dns-sd") }
         if withoutGroup { arguments.append("--no-group") }

@@ -14,6 +14,7 @@ struct ScreenCommand: AsyncParsableCommand {
             """
               kith grant phone --add screen:control     here: the phone may see and control this screen
               kith screen laptop                        a window with the laptop's screen
+              kith screen laptop --vnc 5900             see and control the laptop's with any VNC viewer
               kith screen list laptop                   its displays
               kith screen shot laptop -o now.png        a picture of it
               kith screen input laptop key ctrl+alt+t   type and point there

@@ -1,4 +1,5 @@
 import ArgumentParser
+import KithAPI
 import KithCommandLine
 import KithScreen
 
@@ -12,6 +13,8 @@ struct ScreenViewCommand: AsyncParsableCommand {
               kith screen laptop --full-screen --grab   as if one sat there
               kith screen laptop --scale 1:1            a pixel there is a pixel here
               kith screen laptop --view-only --stats    only look, and see how well it goes
+              kith screen laptop --vnc 5900             for any VNC viewer: vncviewer :0
+              kith screen laptop --terminal             in this terminal; ctrl+] leaves
               kith screen view list                     a device that is called list
 
             The pointer near the middle of the window's upper edge shows a handle for the toolbar: sizes, full screen,
@@ -22,29 +25,60 @@ struct ScreenViewCommand: AsyncParsableCommand {
                              with G  grab the keyboard, let it go     with + - and arrows  zoom, move
                              with V  only look          with S     statistics
                              with T  the toolbar        with K     keys to send
-                             with X  leave
+                             with Q  leave
 
             Text that is copied here can be pasted there, and the other way round. Files put on the window are copied
             into the home folder there, as kith cp does, if this device has a grant for files. What is lost comes back:
             the window stays while the connection is sought again. Closing the window or Ctrl-C ends it, and
             everything that is held there is let go.
+
+            With --vnc a viewer connects to this machine only, and with the password that is printed; viewers may come
+            and go, also several at once. --vnc ./laptop.sock is a socket for those of this user only.
             """))
 
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "The device.") var device: String
     @OptionGroup(title: "Session") var view: ScreenViewOptions
     @OptionGroup(title: "Window") var window: ScreenWindowOptions
+    @OptionGroup(title: "In place of a window") var vnc: ScreenVNCOptions
+    @Flag(help: "Show it in this terminal.") var terminal = false
+
+    func validate() throws {
+        guard !terminal || vnc.port == nil else { throw ValidationError("Choose one: --vnc or --terminal.") }
+        guard !window.isChosen || (!terminal && vnc.port == nil) else {
+            throw ValidationError("--full-screen, --scale, --grab and --stats are for the window.")
+        }
+    }
 
     func run() async throws {
+        if terminal { return try await withClient(globals, showInTerminal) }
         let ending = try await Signals.untilInterrupted {
-            let program = try ScreenWindowOptions.program(for: device)
-            try await withClient(globals) { client in
-                let display = window.display(of: device, view, client, program)
-                let viewer = ScreenViewer(
-                    client, of: device, options: view.session, clipboard: display.clipboard)
-                try await viewer.show(on: display)
-            }
+            if vnc.port != nil { try await withClient(globals, showVNC) } else { try await showInWindow() }
         }
         if let signal = ending.signal { throw ExitCode(128 + signal) }
+    }
+
+    private func showInWindow() async throws {
+        let program = try ScreenWindowOptions.program(for: device)
+        try await withClient(globals) { client in
+            let display = window.display(of: device, view, client, program)
+            let viewer = ScreenViewer(client, of: device, options: view.session, clipboard: display.clipboard)
+            try await viewer.show(on: display)
+        }
+    }
+
+    private func showInTerminal(_ client: Client) async throws {
+        var session = view.session
+        // A terminal tells no clipboard, and shows no more pictures than these.
+        session.wants.clipboard = false
+        session.rate = min(session.rate, 10)
+        let viewer = ScreenViewer(client, of: device, options: session)
+        try await viewer.show(on: try ScreenTerminal(of: device))
+    }
+
+    private func showVNC(_ client: Client) async throws {
+        let display = try vnc.display(of: device, globals)
+        let viewer = ScreenViewer(client, of: device, options: view.session, clipboard: display.clipboard)
+        try await viewer.show(on: display)
     }
 }

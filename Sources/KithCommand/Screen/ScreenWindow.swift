@@ -17,13 +17,17 @@ struct ScreenWindowOptions: ParsableArguments {
     @Flag(name: .customLong("stats"), help: "Show pictures and bytes a second, round trip and path.")
     var showsStatistics = false
 
+    /// True when any of them was given.
+    var isChosen: Bool { isFullScreen || scale != .fit || grabsKeyboard || showsStatistics }
+
     /// The path of the program that has the window.
     ///
     /// - Throws: `KithError` `.unsupported` when there can be no window, with what there is instead.
     static func program(
         for device: String, environment: [String: String] = ProcessInfo.processInfo.environment
     ) throws(KithError) -> String {
-        let instead = "Without a window: kith screen shot \(device) -o now.png, or kith screen \(device) --vnc 5900."
+        let instead =
+            "Without a window: kith screen \(device) --terminal or --vnc 5900, or kith screen shot \(device) -o now.png."
         guard let path = HelperProgram.path(of: "kith-viewer") else {
             throw KithError(
                 .unsupported,

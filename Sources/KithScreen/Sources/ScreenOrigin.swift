@@ -6,7 +6,7 @@ import Glibc
 import Musl
 #endif
 
-/// The place a device's screen comes from, as it is typed: `auto`, `none`, `x11::0`.
+/// The place a device's screen comes from, as it is typed: `auto`, `none`, `x11::0`, `vnc://localhost:5901`.
 package enum ScreenOrigin: Hashable, Sendable {
     /// The X server that `DISPLAY` names, or the only one of this machine.
     case automatic
@@ -14,18 +14,28 @@ package enum ScreenOrigin: Hashable, Sendable {
     case none
     /// An X server, by its display.
     case x11(String)
+    /// A server of the remote framebuffer protocol.
+    case vnc(RFBAddress)
 
-    /// Reads the text form.
+    /// Reads the text form; `passwordFile` is the file with the password of a VNC server.
     ///
     /// - Throws: `.invalid` for anything else.
-    package init(parsing text: String) throws(KithError) {
+    package init(parsing text: String, passwordFile: String? = nil) throws(KithError) {
+        if text.hasPrefix("vnc:") {
+            self = .vnc(try RFBAddress(parsing: text, passwordFile: passwordFile))
+            return
+        }
+        guard passwordFile == nil else {
+            throw KithError(.invalid, "Only a VNC server has a password: give a screen such as vnc://localhost:5901.")
+        }
         switch text {
         case "auto": self = .automatic
         case "none": self = .none
         default:
             guard text.hasPrefix("x11:"), text.utf8.count > 4, text.utf8.count <= 128 else {
                 throw KithError(
-                    .invalid, "“\(text.prefix(64))” is not a screen: auto, none, or x11:DISPLAY as in x11::0.")
+                    .invalid,
+                    "“\(text.prefix(64))” is not a screen: auto, none, x11:DISPLAY as in x11::0, or vnc://HOST:PORT.")
             }
             self = .x11(String(text.dropFirst(4)))
         }
@@ -46,7 +56,16 @@ package enum ScreenOrigin: Hashable, Sendable {
             }
             return try await Self.x11(display)
         case .x11(let display): return try await Self.x11(display)
+        case .vnc(let address): return try await RFBSource.open(address)
         }
+    }
+
+    /// What a person should know before they use it, in one sentence.
+    package var warning: String? {
+        guard case .vnc(let address) = self, !address.isLoopback else { return nil }
+        return
+            "The screen \(address) is on another machine: what it shows and all that is typed there crosses the network "
+            + "unencrypted. A kith device on that machine, or an SSH tunnel, keeps it private."
     }
 
     private static func x11(_ display: String) async throws -> any ScreenSource {
