@@ -40,6 +40,9 @@ package struct WindowKey: Hashable, Sendable {
         return isCharacter
     }
 
+    /// True for a key that changes what others mean.
+    var isModifier: Bool { (224...231).contains(meaning) || meaning == 257 }
+
     /// True for a key that has a character at all.
     var isCharacter: Bool {
         switch meaning {

@@ -5,6 +5,9 @@ package import KithAPI
 /// A key that types a character is sent by the character it types here, whatever the layout there: the window system says
 /// first that a key went down, then which text came of it. Text that comes without a key, of an input method, is sent as
 /// text. A key that is repeated here is held there, and repeats by itself.
+///
+/// The right Alt chooses characters on many keyboards, and is an Alt on others; no window system says which. It goes there
+/// once the next key tells: not with one that types another character for it, whose meaning there it would change.
 package struct WindowKeyboard: Sendable {
     private enum Pending: Hashable {
         /// The text of this key comes next, if it types any: a dead key does not.
@@ -15,9 +18,12 @@ package struct WindowKeyboard: Sendable {
 
     /// The most bytes of one text.
     private static let textLimit = 1_000
+    private static let rightAltUsage: UInt16 = 230
 
     private var held: [UInt16: ScreenInput.Key] = [:]
     private var pending: Pending?
+    /// The right Alt, while it is down and has not been sent.
+    private var rightAlt: (key: WindowKey, hasChosen: Bool)?
 
     /// Begins with nothing held.
     package init() {}
@@ -32,6 +38,10 @@ package struct WindowKeyboard: Sendable {
             pending = key.isCharacter ? .unwanted : nil
             return []
         }
+        if key.meaning == Self.rightAltUsage {
+            rightAlt = rightAlt ?? (key, false)
+            return []
+        }
         if key.typesText {
             pending = .key(key)
             return []
@@ -39,7 +49,8 @@ package struct WindowKeyboard: Sendable {
         // Some systems report the text of Alt and a letter as well.
         if key.isCharacter { pending = .unwanted }
         guard let symbol = key.symbol else { return [] }
-        return hold(ScreenInput.Key(symbol: symbol, code: key.code), at: key.usage)
+        let before = key.isModifier ? [] : holdRightAlt()
+        return before + hold(ScreenInput.Key(symbol: symbol, code: key.code), at: key.usage)
     }
 
     /// Takes in text that was typed or composed.
@@ -50,7 +61,10 @@ package struct WindowKeyboard: Sendable {
         case .key(let key):
             let scalars = text.unicodeScalars
             guard let scalar = scalars.first, scalars.count == 1 else { return Self.messages(text) }
-            return hold(ScreenInput.Key(symbol: KeyNames.symbol(of: scalar), code: key.code), at: key.usage)
+            let own = key.scalar.map { String($0).lowercased() }
+            let before = own == text.lowercased() ? holdRightAlt() : []
+            rightAlt?.hasChosen = true
+            return before + hold(ScreenInput.Key(symbol: KeyNames.symbol(of: scalar), code: key.code), at: key.usage)
         case nil: return Self.messages(text)
         }
     }
@@ -58,6 +72,12 @@ package struct WindowKeyboard: Sendable {
     /// Takes in that a key came up.
     package mutating func released(_ usage: UInt16) -> [ScreenInput] {
         if case .key(let key) = pending, key.usage == usage { pending = nil }
+        if let (key, hasChosen) = rightAlt, key.usage == usage {
+            // Alone it is a key as any other.
+            let down = hasChosen ? [] : holdRightAlt()
+            rightAlt = nil
+            return down + (held.removeValue(forKey: usage).map { [.key($0, isDown: false)] } ?? [])
+        }
         return held.removeValue(forKey: usage).map { [.key($0, isDown: false)] } ?? []
     }
 
@@ -65,6 +85,7 @@ package struct WindowKeyboard: Sendable {
     package mutating func releaseAll() {
         held = [:]
         pending = .unwanted
+        rightAlt = nil
     }
 
     /// Text in messages that are not too long, none of them inside of a character.
@@ -83,6 +104,13 @@ package struct WindowKeyboard: Sendable {
             }
         }
         return part.isEmpty ? messages : messages + [.text(part)]
+    }
+
+    /// The right Alt after all.
+    private mutating func holdRightAlt() -> [ScreenInput] {
+        guard let (key, _) = rightAlt, let symbol = key.symbol else { return [] }
+        rightAlt = nil
+        return hold(ScreenInput.Key(symbol: symbol, code: key.code), at: key.usage)
     }
 
     private mutating func hold(_ key: ScreenInput.Key, at usage: UInt16) -> [ScreenInput] {

@@ -19,6 +19,8 @@ struct ScreenWindowTests {
             laptop = try Machine("laptop")
             phone = try Machine("phone")
             try await desk.isManaged()
+            // A German keyboard here, a US one there.
+            try await desk.run("setxkbmap", ["de"])
             try await laptop.up("--screen-source", "x11:\(host.display)")
             try await phone.up()
             try await laptop.invite(phone, "screen:control", "screen:clipboard", "screen:unattended", "files:write=\(laptop.folder.path)")
@@ -89,11 +91,11 @@ struct ScreenWindowTests {
                         .hasPrefix("x:240 y:180 ")
                 }
             }
-            try await stage.desk.run("xdotool", ["type", "--delay", "20", "echo Hello, World_42 é"])
+            try await stage.desk.run("xdotool", ["type", "--delay", "20", "echo Hello, World_42 äß@€"])
             try await stage.desk.run("xdotool", ["key", "Return"])
             let text = { (try? String(contentsOfFile: typed, encoding: .utf8)) ?? "" }
             try await saying({ text() }) {
-                try await eventually(within: .seconds(30)) { text() == "echo Hello, World_42 é\n" }
+                try await eventually(within: .seconds(30)) { text() == "echo Hello, World_42 äß@€\n" }
             }
             try await clipboards(stage)
             try await saying({ "the pictures differ in the end" }) {

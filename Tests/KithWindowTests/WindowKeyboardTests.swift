@@ -48,10 +48,32 @@ import Testing
             #expect(keyboard.typed("c").isEmpty)
             #expect(keyboard.released(6) == [up(0x63, 46)])
         }
-        // AltGr is the right Alt: what it types counts.
+    }
+
+    @Test func `the right Alt is one where it chooses no character`() {
+        // German: AltGr and Q, then AltGr and Shift and 1.
         var keyboard = WindowKeyboard()
+        #expect(keyboard.pressed(key(230)).isEmpty && keyboard.pressed(key(230), isRepeat: true).isEmpty)
         #expect(keyboard.pressed(key(20, "q", .rightAlt)).isEmpty)
         #expect(keyboard.typed("@") == [down(0x40, 16)])
+        #expect(keyboard.released(20) == [up(0x40, 16)])
+        #expect(keyboard.pressed(key(225, nil, .rightAlt)) == [down(0xFFE1, 42)])
+        #expect(keyboard.pressed(key(30, "1", [.rightAlt, .shift])).isEmpty)
+        #expect(keyboard.typed("¡") == [down(0xA1, 2)])
+        #expect(keyboard.released(230).isEmpty)
+        // US: Alt and X.
+        keyboard = WindowKeyboard()
+        _ = keyboard.pressed(key(230))
+        #expect(keyboard.pressed(key(27, "x", .rightAlt)).isEmpty)
+        #expect(keyboard.typed("x") == [down(0xFFEA, 100), down(0x78, 45)])
+        #expect(keyboard.released(230) == [up(0xFFEA, 100)])
+        // With a key that has no character, and alone.
+        keyboard = WindowKeyboard()
+        _ = keyboard.pressed(key(230))
+        #expect(keyboard.pressed(key(61, nil, .rightAlt)) == [down(0xFFEA, 100), down(0xFFC1, 62)])
+        #expect(keyboard.released(230) == [up(0xFFEA, 100)])
+        _ = keyboard.pressed(key(230))
+        #expect(keyboard.released(230) == [down(0xFFEA, 100), up(0xFFEA, 100)])
     }
 
     @Test func `a dead key types nothing until its letter comes, and what an input method composes is text`() {
