@@ -18,6 +18,8 @@ import KithWire
     private var owesPicture = false
     private var isSized = false
     private var hasLeft = false
+    /// True once SDL tells of changes of the clipboard: on X11 only after there was a text.
+    private var isToldOfClipboard = false
 
     /// Opens a window.
     ///
@@ -67,10 +69,13 @@ import KithWire
             if hasLeft { return }
             if needsDrawing { try draw() }
             var event = unsafe SDL_Event()
-            let wait = engine.nextDeadline.map { max(0, min(60_000, ($0 - .now) / .milliseconds(1))) } ?? 60_000
+            let asks = engine.readsClipboard && !isToldOfClipboard
+            let longest = asks ? 500.0 : 60_000
+            let wait = engine.nextDeadline.map { max(0, min(longest, ($0 - .now) / .milliseconds(1))) } ?? longest
             if unsafe SDL_WaitEventTimeout(&event, Int32(wait.rounded(.up))) == 1 {
                 repeat { try unsafe handle(event) } while unsafe SDL_PollEvent(&event) == 1
             }
+            if asks { readClipboard() }
             engine.timedOut(at: .now)
             if inbox.isEnded { return }
         }
@@ -177,6 +182,7 @@ import KithWire
         guard engine.readsClipboard, SDL_HasClipboardText() == SDL_TRUE, let text = unsafe SDL_GetClipboardText() else {
             return
         }
+        isToldOfClipboard = true
         engine.clipboardChanged(unsafe String(cString: text))
         unsafe SDL_free(text)
     }

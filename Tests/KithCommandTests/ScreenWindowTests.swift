@@ -23,7 +23,8 @@ struct ScreenWindowTests {
             try await desk.run("setxkbmap", ["de"])
             try await laptop.up("--screen-source", "x11:\(host.display)")
             try await phone.up()
-            try await laptop.invite(phone, "screen:control", "screen:clipboard", "screen:unattended", "files:write=\(laptop.folder.path)")
+            try await laptop.invite(
+                phone, "screen:control", "screen:clipboard", "screen:unattended", "files:write=\(laptop.folder.path)")
         }
 
         /// Starts `kith screen` on the desk.
@@ -132,10 +133,10 @@ struct ScreenWindowTests {
 
     private func clipboards(_ stage: Stage) async throws {
         for (from, to, text) in [(stage.desk, stage.host, "from here ä"), (stage.host, stage.desk, "from there 漢")] {
-            let source = try from.start("xclip", ["-selection", "clipboard", "-quiet"], input: .connected)
+            let file = stage.phone.path("clipboard")
+            try write(text, to: file)
+            let source = try from.start("xclip", ["-quiet", "-selection", "clipboard", "-i", file])
             defer { source.kill() }
-            try source.input?.write(contentsOf: Data(text.utf8))
-            try source.input?.close()
             try await saying({ "the clipboard does not become “\(text)”" }) {
                 try await eventually(within: .seconds(30)) {
                     (try? await to.run("xclip", ["-selection", "clipboard", "-o"])) == Array(text.utf8)
