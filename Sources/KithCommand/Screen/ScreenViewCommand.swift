@@ -21,11 +21,13 @@ struct ScreenViewCommand: AsyncParsableCommand {
             keys that this desktop keeps for itself, displays. These shortcuts are the window's; all other keys are
             the other device's:
 
-              Ctrl+Alt+Shift with F  full screen        with 1, 0  a pixel is a pixel; all of it fits
-                             with G  grab the keyboard, let it go     with + - and arrows  zoom, move
-                             with V  only look          with S     statistics
-                             with T  the toolbar        with K     keys to send
-                             with Q  leave
+              Ctrl+Alt+Shift+F   full screen
+              Ctrl+Alt+Shift+1   a pixel is a pixel; 0: all of it fits
+              Ctrl+Alt+Shift++   larger; -: smaller; arrows move it
+              Ctrl+Alt+Shift+G   grab the keyboard, or let it go
+              Ctrl+Alt+Shift+V   only look, or type again
+              Ctrl+Alt+Shift+T   the toolbar; K: keys to send; S: statistics
+              Ctrl+Alt+Shift+X   leave
 
             Text that is copied here can be pasted there, and the other way round. Files put on the window are copied
             into the home folder there, as kith cp does, if this device has a grant for files. What is lost comes back:
