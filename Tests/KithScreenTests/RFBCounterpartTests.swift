@@ -136,7 +136,7 @@ private func freePort() throws -> UInt16 {
     @Test(.enabled(if: hasWayvnc))
     func `the screen of a Wayland compositor, by wayvnc, is seen and typed into`() async throws {
         let (folder, port) = (try TemporaryFolder(), try freePort())
-        let compositor = try Compositor(folder, port)
+        let compositor = try await Compositor(folder, port)
         defer { compositor.end() }
         let source = try await open("vnc://127.0.0.1:\(port)")
         #expect(try await source.displays[0].bounds == Screen.Rectangle(width: 640, height: 480))
@@ -247,7 +247,7 @@ private func freePort() throws -> UInt16 {
 private final class Compositor {
     private var programs: [ChildProcess] = []
 
-    init(_ folder: TemporaryFolder, _ port: UInt16) throws {
+    init(_ folder: TemporaryFolder, _ port: UInt16) async throws {
         let configuration = """
             output HEADLESS-1 mode 640x480 position 0 0
             seat seat0 fallback true
@@ -268,18 +268,21 @@ private final class Compositor {
                 environment: environment.merging(more) { $1 }, output: .nothing)
         }
         programs.append(try start(["sway", "-c", folder.path + "/sway"]))
-        let end = ContinuousClock.now + .seconds(20)
         func socket() throws -> String? {
             try FileManager.default.contentsOfDirectory(atPath: folder.path).first {
                 $0.hasPrefix("wayland-") && !$0.hasSuffix(".lock")
             }
         }
-        // Real time: a program starts.
-        while try socket() == nil, ContinuousClock.now < end { usleep(50_000) }
+        try await eventually { try socket() != nil }
         programs.append(
             try start(["wayvnc", "127.0.0.1", "\(port)"], ["WAYLAND_DISPLAY": try socket() ?? "wayland-1"]))
     }
 
-    func end() { for program in programs.reversed() { program.kill() } }
+    deinit { end() }
+
+    func end() {
+        for program in programs.reversed() { program.kill() }
+        programs = []
+    }
 }
 #endif

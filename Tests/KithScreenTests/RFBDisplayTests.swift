@@ -18,18 +18,7 @@ struct RFBDisplayTests {
         let stage = try RFBStage()
         try await stage.shown {
             let (first, second) = try await (stage.source(), stage.source("localhost"))
-            var random = SeededRandom.fromEnvironment()
-            for _ in 0..<40 {
-                let (x, y) = (Int.random(in: 0..<300, using: &random), Int.random(in: 0..<180, using: &random))
-                let noise = Bool.random(using: &random)
-                let colour = UInt32.random(in: 0...0xFF_FFFF, using: &random)
-                stage.source.fill(
-                    x: x, y: y, width: Int.random(in: 1...120, using: &random),
-                    height: Int.random(in: 1...90, using: &random)
-                ) { noise ? colour &* UInt32($0 &+ 1) &+ UInt32($1) & 0xFF_FFFF : colour }
-                // Real time: changes come while others are on their way, or together.
-                if Bool.random(using: &random) { try await Task.sleep(for: .milliseconds(3)) }
-            }
+            try await stage.source.scribble(40)
             for source in [first, second] {
                 try await eventually { try await colours(of: source) == stage.source.pixels }
             }

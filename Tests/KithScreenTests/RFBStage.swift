@@ -58,8 +58,10 @@ final class RFBStage: Sendable {
     func source(_ name: String = "127.0.0.1", password: String = RFBStage.password) async throws -> RFBSource {
         let folder = try TemporaryFolder()
         try folder.write(Array("\(password)\n".utf8), to: "password")
+        // Other tests may keep every thread for a while.
         return try await RFBSource.open(
-            RFBAddress(parsing: "vnc://\(name):\(port)", passwordFile: folder.path + "/password"))
+            RFBAddress(parsing: "vnc://\(name):\(port)", passwordFile: folder.path + "/password"),
+            patience: .seconds(120))
     }
 }
 

@@ -33,18 +33,7 @@ struct ScreenServiceTests {
         let stage = try Stage()
         let viewer = ScreenViewer(Client(stage.owner()), of: nil, options: .init())
         try await following(viewer) { _ in
-            var random = SeededRandom.fromEnvironment()
-            for _ in 0..<60 {
-                let (x, y) = (Int.random(in: 0..<300, using: &random), Int.random(in: 0..<180, using: &random))
-                let noise = Bool.random(using: &random)
-                let colour = UInt32.random(in: 0...0xFF_FFFF, using: &random)
-                stage.source.fill(
-                    x: x, y: y, width: Int.random(in: 1...120, using: &random),
-                    height: Int.random(in: 1...90, using: &random)
-                ) { noise ? colour &* UInt32($0 &+ 1) &+ UInt32($1) & 0xFF_FFFF : colour }
-                // Real time: changes come while others are on their way, or together.
-                if Bool.random(using: &random) { try await Task.sleep(for: .milliseconds(3)) }
-            }
+            try await stage.source.scribble(60)
             try await eventually { viewer.colours == stage.source.pixels }
         }
         try await eventually { stage.source.timesClosed == 1 }

@@ -1,5 +1,6 @@
 import KithAPI
 import KithIO
+import KithTesting
 import KithWire
 import Synchronization
 
@@ -55,6 +56,22 @@ final class ScriptedSource: ScreenSource {
             }
         }
         change(.damage([Screen.Rectangle(x: Int32(x), y: Int32(y), width: UInt32(width), height: UInt32(height))]))
+    }
+
+    /// Fills rectangles with one colour or with noise, some of them together.
+    func scribble(_ count: Int) async throws {
+        var random = SeededRandom.fromEnvironment()
+        for _ in 0..<count {
+            let (x, y) = (Int.random(in: 0..<300, using: &random), Int.random(in: 0..<180, using: &random))
+            let noise = Bool.random(using: &random)
+            let colour = UInt32.random(in: 0...0xFF_FFFF, using: &random)
+            fill(
+                x: x, y: y, width: Int.random(in: 1...120, using: &random),
+                height: Int.random(in: 1...90, using: &random)
+            ) { noise ? colour &* UInt32($0 &+ 1) &+ UInt32($1) & 0xFF_FFFF : colour }
+            // Real time: changes come while others are on their way, or together.
+            if Bool.random(using: &random) { try await Task.sleep(for: .milliseconds(3)) }
+        }
     }
 
     func resize(width: Int, height: Int) {

@@ -11,8 +11,6 @@ import Synchronization
 /// It asks for exact pictures, which a local server makes cheaply. When the server goes every call fails with
 /// `.unreachable`, now and later; whoever opened it opens another one.
 package final class RFBSource: ScreenSource {
-    /// The time in which a server has to answer, let this end in, and send its first picture.
-    private static let patience = Duration.seconds(10)
     /// The time a server may take nothing of what is sent.
     private static let writePatience = Duration.seconds(30)
 
@@ -39,11 +37,13 @@ package final class RFBSource: ScreenSource {
     private let signals: AsyncStream<Void>
     private let signal: AsyncStream<Void>.Continuation
 
-    /// Opens the screen of a server.
+    /// Opens the screen of a server, which has `patience` to answer, and again to let this end in.
     ///
     /// - Throws: `KithError` `.unreachable` when there is no such server, `.denied` when the password is missing or wrong,
     ///   `.unsupported` when it wants another kind of security.
-    package static func open(_ address: RFBAddress) async throws -> RFBSource {
+    package static func open(
+        _ address: RFBAddress, patience: Duration = .seconds(10)
+    ) async throws -> RFBSource {
         let reactor: Reactor
         do {
             reactor = try Reactor(name: "kith-vnc")
@@ -66,7 +66,7 @@ package final class RFBSource: ScreenSource {
         }
         let source = RFBSource("\(address)", socket, client)
         do {
-            try await source.start()
+            try await source.start(patience)
         } catch {
             await source.close()
             throw error
@@ -81,7 +81,7 @@ package final class RFBSource: ScreenSource {
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    private func start() async throws {
+    private func start(_ patience: Duration) async throws {
         // Both end with the socket, at the latest when this is closed.
         let socket = socket.withLock { $0 }
         let reader = Task(name: "kith vnc in") { [weak self] in
@@ -107,7 +107,7 @@ package final class RFBSource: ScreenSource {
         }
         tasks.withLock { $0 = [reader, writer] }
         do {
-            try await withDeadline(Self.patience) { [self] in
+            try await withDeadline(patience) { [self] in
                 await isConnected.wait()
                 try Task.checkCancellation()
             }
@@ -116,7 +116,7 @@ package final class RFBSource: ScreenSource {
         }
         try check()
         // A server that has nothing to show yet is believed.
-        _ = try? await withDeadline(Self.patience / 4) { [self] in await isReady.wait() }
+        _ = try? await withDeadline(patience / 4) { [self] in await isReady.wait() }
         try check()
     }
 
