@@ -6,34 +6,34 @@ import KithTesting
 import KithWire
 import Testing
 
+/// Runs a device at a socket until it has stopped by itself: whatever keeps it fails the test.
+func withDeviceUntilStopped(_ body: (Device, _ directory: String) async throws -> Void) async throws {
+    let folder = try TemporaryFolder()
+    var options = onLoopback
+    (options.name, options.apiPort) = ("laptop", 0)
+    // What should end at once does not get the time that other calls have.
+    options.node.drain = .seconds(3_600)
+    let device = try await Device.open(directory: folder.path, options: options)
+    let running = Task { try await device.run() }
+    try await eventually { (try? RawPeer(folder.path)) != nil }
+    do {
+        try await body(device, folder.path)
+    } catch {
+        running.cancel()
+        throw error
+    }
+    device.beginGracefulShutdown()
+    try await running.value
+    #expect(!Device.isRunning(directory: folder.path))
+}
+
 /// What goes on for ever, when the device stops.
 @Suite(.timeLimit(.minutes(4))) struct EndlessStreamTests {
-    /// Runs a device at a socket until it has stopped by itself: whatever keeps it fails the test.
-    private func withDevice(_ body: (Device, _ directory: String) async throws -> Void) async throws {
-        let folder = try TemporaryFolder()
-        var options = onLoopback
-        (options.name, options.apiPort) = ("laptop", 0)
-        // What should end at once does not get the time that other calls have.
-        options.node.drain = .seconds(3_600)
-        let device = try await Device.open(directory: folder.path, options: options)
-        let running = Task { try await device.run() }
-        try await eventually { (try? RawPeer(folder.path)) != nil }
-        do {
-            try await body(device, folder.path)
-        } catch {
-            running.cancel()
-            throw error
-        }
-        device.beginGracefulShutdown()
-        try await running.value
-        #expect(!Device.isRunning(directory: folder.path))
-    }
-
     @Test(arguments: Door.allCases)
     func `streams that go on for ever end at once when the device stops`(door: Door) async throws {
         let folder = try TemporaryFolder()
         let ends = Locked<[Task<KithError.Code?, Never>]>([])
-        try await withDevice { device, directory in
+        try await withDeviceUntilStopped { device, directory in
             let (client, _) = try await door.client(of: device, in: directory)
             try FileManager.default.createDirectory(
                 atPath: folder.path + "/tree", withIntermediateDirectories: true)
