@@ -255,7 +255,7 @@ final class ServerConnection: Sendable {
 
     // MARK: - Calls
 
-    /// Sends a refusal beside what runs, once there is room for it.
+    /// Sends a line that is an answer already beside what runs, once there is room for it.
     private func refuse(with line: [UInt8], in group: inout DiscardingTaskGroup) async throws {
         guard try await connection.enqueue(line) else { return }
         group.addTask(executorPreference: globalConcurrentExecutor) { [connection] in await connection.sendQueued() }
@@ -295,22 +295,22 @@ final class ServerConnection: Sendable {
     private func take(batch messages: [RPCMessage], in group: inout DiscardingTaskGroup) async throws {
         let batch = AnswerBatch(count: messages.count { $0.wantsAnswer })
         for message in messages {
-            var refusal = hello(message)
             if let notice = notice(message) {
                 // In a batch only what needs not wait for its turn.
                 if notice.notice == .cancel { cancel(notice.id) }
-                continue
-            }
-            if case (let request, .some)? = stream(message), let id = request.id {
-                let error = RPCError(KithError(.invalid, "A stream cannot be opened in a batch."))
-                refusal = RPCResponse(id: id, result: .failure(error))
-            }
-            guard let refusal else {
+            } else if let response = hello(message) ?? refusedStream(message) {
+                if let line = batch.line(with: response) { try await refuse(with: line, in: &group) }
+            } else {
                 try await take(message, in: &group) { batch.line(with: $0) }
-                continue
             }
-            if let line = batch.line(with: refusal) { try await refuse(with: line, in: &group) }
         }
+    }
+
+    /// The refusal of a stream in a batch; `nil` when this is something else.
+    private func refusedStream(_ message: RPCMessage) -> RPCResponse? {
+        guard case (let request, .some)? = stream(message), let id = request.id else { return nil }
+        let error = RPCError(KithError(.invalid, "A stream cannot be opened in a batch."))
+        return RPCResponse(id: id, result: .failure(error))
     }
 
     private func answer(_ request: RPCRequest) async -> RPCResponse {
