@@ -21,10 +21,12 @@ final class KithSeat: Seat {
         self.desktop = desktop
         folder = FileManager.default.temporaryDirectory.appending(path: "kith-screen-\(UUID().uuidString)").path
         let data = folder + "/host"
-        try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         host = try Program(
             program,
             ["up", "--data", data, "--name", "laptop", "--no-discovery", "--screen-source", "x11:" + desktop.display])
+        // Asked earlier, a command would open the device itself.
+        for _ in 0..<200 where !FileManager.default.fileExists(atPath: data + "/kith.sock") { usleep(50_000) }
         var invitation: String?
         for _ in 0..<100 where invitation == nil {
             invitation = try Program.output(

@@ -76,7 +76,7 @@ final class Desktop {
     enum Content {
         /// Shows it.
         case echo
-        /// Prints the next line of a text at each Return.
+        /// Prints the next line of a long text at each Return.
         case scroll
     }
 
@@ -99,8 +99,8 @@ final class Desktop {
             case .echo: "exec cat"
             case .scroll:
                 """
-                n=0; seq 1 200 | sed 's/$/ the quick brown fox jumps over the lazy dog/'
-                stty -echo; while read -r x; do n=$((n+1)); echo "$n  static inline int step_$n(struct state *s)"; done
+                text=/usr/share/common-licenses/GPL-3; n=100; head -n $n $text; stty -echo
+                while read -r x; do n=$((n+1)); sed -n "${n}p" $text; done
                 """
             }
         terminal = try Program(
