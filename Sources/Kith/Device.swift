@@ -69,6 +69,8 @@ public final class Device: Sendable {
         /// Dangerous: whoever has it can read everything that was sent, and speak in this device's name as long as a
         /// connection lasts.
         public var keyLogFile: String?
+        /// The shell that others get here, absolute; `nil`: the one of the account.
+        public var shell: String?
         /// The screen it shows: `auto` is the X server that `DISPLAY` names, or the only one of the machine; `x11::0` that
         /// one; `vnc://localhost:5901` that of a VNC server; `none`.
         public var screen = "auto"

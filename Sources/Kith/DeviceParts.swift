@@ -112,7 +112,11 @@ struct DeviceParts: Sendable {
             node: node, store: store, key: key, keys: ring, name: { ownName }, addresses: announced, now: now)
         try node.add(trust)
         try node.add(KeysService(ring))
-        if options.services.shell { try node.add(ShellService(logger: options.logger)) }
+        if options.services.shell {
+            var shells = ShellService.Options()
+            shells.shell = options.shell
+            try node.add(ShellService(options: shells, logger: options.logger))
+        }
         if options.services.files { try node.add(FilesService(logger: options.logger)) }
         if options.services.forward {
             let service = ForwardService(storage: Self.forwardStorage(of: store, node: node), logger: options.logger)

@@ -266,6 +266,21 @@ struct UpCommand: AsyncParsableCommand {
     }
 
     @Option(
+        help: ArgumentHelp(
+            "The shell that other devices get here, such as /usr/bin/fish. Default: the one of this account.",
+            valueName: "file"),
+        completion: .file(), transform: UpCommand.shell)
+    var shell: String?
+
+    /// Reads the path of a program.
+    static func shell(_ argument: String) throws -> String {
+        guard argument.hasPrefix("/"), FileManager.default.isExecutableFile(atPath: argument) else {
+            throw ValidationError("--shell takes the whole path of a program, such as /bin/bash.")
+        }
+        return argument
+    }
+
+    @Option(
         name: .customLong("screen-source"),
         help: ArgumentHelp(
             "The screen that devices with a screen grant see: auto, none, an X server such as x11::0, or a VNC server such as vnc://localhost:5901. Default: auto, the X server of $DISPLAY.",
@@ -293,6 +308,7 @@ struct UpCommand: AsyncParsableCommand {
         options.name = name
         options.port = port
         options.apiPort = apiPort
+        options.shell = shell
         options.screen = screen
         options.screenPasswordFile = screenPasswordFile
         globals.trace(&options)
@@ -462,9 +478,9 @@ struct UpCommand: AsyncParsableCommand {
         }
         var arguments = ["up", "--data", globals.directory, "--no-invite", "--detach=no"]
         if let name { arguments += ["--name", name] }
-        if screen != "auto" { arguments += ["--screen-source", screen] }
         if let port { arguments += ["--port", String(port)] }
         if let metrics { arguments += ["--metrics", metrics.description] }
+        if let shell { arguments += ["--shell", shell] }
         if screen != "auto" { arguments += ["--screen-source", screen] }
         if let screenPasswordFile { arguments += ["--screen-source-password-file", screenPasswordFile] }
         if withoutDiscovery { arguments.append("--no-discovery") }
