@@ -273,11 +273,11 @@ func named(_ text: String) -> Condition { .term(.name(.contains(text))) }
             "regex:",
             "[a-c]", "name:", ",", "in:", "~/", "sort:", "name", "is:", "empty", "ext:", "\\", "\u{3000}", "\0",
             "content:",
-            "rating:", "3", "foo:", "🙂", "\u{FFFD}",
+            "rating:", "3", "foo:", "🙂", "\u{FFFD}", "/",
         ]
         var count = 0
-        for _ in 0..<20_000 {
-            let text = (0..<Int.random(in: 0...14, using: &random)).compactMap { _ in
+        for round in 0..<20_000 {
+            let text = round < 2 ? ["NOT ~", "NOT /usr"][round] : (0..<Int.random(in: 0...14, using: &random)).compactMap { _ in
                 parts.randomElement(using: &random)
             }
             .joined()

@@ -33,7 +33,10 @@ extension Condition: CustomStringConvertible {
         case .any(let parts):
             let text = parts.map { $0.text(within: .any) }.joined(separator: " OR ")
             return surroundings == .not || isPart ? "(\(text))" : text
-        case .not(let part): return "-" + part.text(within: .not)
+        case .not(let part):
+            let text = part.text(within: .not)
+            // Before these a hyphen is text.
+            return text.hasPrefix("~") || text.hasPrefix("/") ? "-\"\(text)\"" : "-" + text
         case .term(let term): return term.description
         }
     }
