@@ -75,7 +75,8 @@ final class Machine: Sendable {
         let shell = path("bash")
         if !FileManager.default.fileExists(atPath: shell) {
             // Reads no files of the person whose suite this is: what a test ends half through them stays behind.
-            try Data("#!/bin/sh\nexec /bin/bash --norc --noprofile \"$@\"\n".utf8).write(to: URL(fileURLWithPath: shell))
+            let script = "#!/bin/sh\nexec /bin/bash --norc --noprofile \"$@\"\n"
+            try Data(script.utf8).write(to: URL(fileURLWithPath: shell))
             try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: shell)
         }
         try await expect("up", input: nil, more: ["--detach", "--no-invite", "--shell", shell, "--name", name] + more)
