@@ -8,7 +8,7 @@ import Testing
 @testable import KithCommand
 
 /// Previews of `kith browse` by the confined process that reads files.
-@Suite(.timeLimit(.minutes(2))) struct ExtractedPreviewTests {
+@Suite(.timeLimit(.minutes(4))) struct ExtractedPreviewTests {
     private let program = Machine.program.deletingLastPathComponent().appendingPathComponent("kith-extract").path
 
     private func made(_ script: String) throws -> [UInt8] {

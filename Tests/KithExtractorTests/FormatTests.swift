@@ -7,7 +7,7 @@ import Testing
 @testable import KithExtractor
 
 /// Formats that are read by our own code in the confined process: GIF, and ZIP archives of more than 4 GiB.
-@Suite(.timeLimit(.minutes(2))) struct FormatTests {
+@Suite(.timeLimit(.minutes(4))) struct FormatTests {
     private func read(
         _ bytes: [UInt8], _ wanted: WantedContent, side: Int = 256
     ) async throws -> ContentExtractor.Result {

@@ -9,7 +9,7 @@ import Testing
 /// Processes that end, or hang, in the middle of a file.
 ///
 /// The program is a script that speaks the protocol as `kith-extract` does: what is in the file says what becomes of it.
-@Suite(.timeLimit(.minutes(2))) struct KilledTests {
+@Suite(.timeLimit(.minutes(4))) struct KilledTests {
     private static let script = #"""
         #!/usr/bin/python3
         import array, os, signal, socket, struct, sys, time

@@ -5,7 +5,7 @@ import Testing
 
 @testable import KithIndex
 
-@Suite(.timeLimit(.minutes(1))) struct ChangeSetTests {
+@Suite(.timeLimit(.minutes(4))) struct ChangeSetTests {
     /// Takes what was noted so far, as one.
     private func taken(_ follower: ChangeFollower, until count: Int) async throws -> ChangeSet {
         var all = try #require(await follower.next())

@@ -6,7 +6,7 @@ import Testing
 
 @testable import KithIndex
 
-@Suite(.timeLimit(.minutes(2))) struct IndexedFileTests {
+@Suite(.timeLimit(.minutes(4))) struct IndexedFileTests {
     private func tree() async throws -> (IndexedTree, IndexLocation) {
         let tree = try IndexedTree()
         try tree.make("docs/old")

@@ -10,7 +10,7 @@ import Testing
 
 @testable import KithIndex
 
-@Suite(.timeLimit(.minutes(2))) struct LibraryArchiveTests {
+@Suite(.timeLimit(.minutes(4))) struct LibraryArchiveTests {
     /// A library with a scanned location.
     private struct Place {
         let folder: TemporaryFolder

@@ -6,7 +6,7 @@ import Testing
 
 @testable import KithIndex
 
-@Suite(.timeLimit(.minutes(2))) struct LibraryDirectoryTests {
+@Suite(.timeLimit(.minutes(4))) struct LibraryDirectoryTests {
     /// A data directory in a temporary folder.
     private struct Place {
         let folder: TemporaryFolder

@@ -6,7 +6,7 @@ import Testing
 
 @testable import KithIndex
 
-@Suite(.timeLimit(.minutes(2))) struct LiveSearchTests {
+@Suite(.timeLimit(.minutes(4))) struct LiveSearchTests {
     private static let queries = [
         "step", "ext:txt", "file size:>1", "kind:folder", "in:a moved", "tag:work", "-file", "is:favorite OR other",
         "rating:>2", "path:folder",

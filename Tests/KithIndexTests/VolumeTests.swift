@@ -8,7 +8,7 @@ import Testing
 
 @testable import KithIndex
 
-@Suite(.timeLimit(.minutes(2))) struct VolumeTests {
+@Suite(.timeLimit(.minutes(4))) struct VolumeTests {
     private static let table = MountTable(
         parsing: Array(
             """

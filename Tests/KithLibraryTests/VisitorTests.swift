@@ -106,7 +106,7 @@ extension VisitorQueue.Admission {
 }
 
 /// The same with tasks.
-@Suite(.timeLimit(.minutes(1))) struct VisitorsTests {
+@Suite(.timeLimit(.minutes(4))) struct VisitorsTests {
     private static func caller(_ number: UInt8) throws -> Caller {
         .device(try DeviceID(publicKey: [UInt8](repeating: number, count: 32)), name: "phone", paired: true)
     }

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-@Suite("The lab's NATs", .serialized, .enabled(if: Lab.isPossible), .timeLimit(.minutes(2)))
+@Suite("The lab's NATs", .serialized, .enabled(if: Lab.isPossible), .timeLimit(.minutes(4)))
 struct LabTests {
     /// What a kind of NAT does, as servers outside see it.
     struct Behaviour: Sendable {

@@ -13,7 +13,7 @@ import Testing
 @testable import KithNet
 
 /// The address discovery of relays, and between devices.
-@Suite(.timeLimit(.minutes(2))) struct AddressDiscoveryTests {
+@Suite(.timeLimit(.minutes(4))) struct AddressDiscoveryTests {
     private let silent = Logger(label: "test", factory: SwiftLogNoOpLogHandler.init)
 
     private func withServer(

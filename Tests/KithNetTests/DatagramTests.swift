@@ -7,7 +7,7 @@ import Testing
 
 /// QUIC DATAGRAM frames for users of connections (RFC 9221).
 @Suite struct DatagramTests {
-    @Test(.timeLimit(.minutes(2))) func `datagrams arrive whole, from none to the most bytes`() async throws {
+    @Test(.timeLimit(.minutes(4))) func `datagrams arrive whole, from none to the most bytes`() async throws {
         try await withPair { pair in
             var random = SplitMix(seed: 3)
             let limit = try #require(await pair.outgoing.maxDatagramSize)

@@ -202,7 +202,7 @@ import Testing
         [0, 1, 0, 0, 0x21, 0x12, 0xA4, 0x42] + [UInt8](repeating: number, count: 12)
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `STUN and QUIC share a socket, and datagrams of no connection are sent from it`() async throws {
         try await withPair { pair in
             let (arrived, feed) = AsyncStream.makeStream(

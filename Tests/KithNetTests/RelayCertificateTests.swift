@@ -10,7 +10,7 @@ import Testing
 
 /// A relay whose certificate is over or not valid yet, or a device whose clock is wrong by a year: the same to TLS.
 @Suite(
-    "Certificates of relays and clocks", .timeLimit(.minutes(2)),
+    "Certificates of relays and clocks", .timeLimit(.minutes(4)),
     .enabled(if: PythonPeer.isInstalled("cryptography"))
 )
 struct RelayCertificateTests {

@@ -9,7 +9,7 @@ import Testing
 @testable import KithNet
 
 /// What a relay lets guests do.
-@Suite(.timeLimit(.minutes(2))) struct RelayGuestTests {
+@Suite(.timeLimit(.minutes(4))) struct RelayGuestTests {
     private let silent = Logger(label: "test", factory: SwiftLogNoOpLogHandler.init)
 
     @Test func `a guest is held to its rate, however small its datagrams`() async throws {

@@ -9,7 +9,7 @@ import Testing
 @testable import KithNet
 
 /// Sockets that are opened for a while, to be found by chance.
-@Suite(.timeLimit(.minutes(2))) struct SpareSocketTests {
+@Suite(.timeLimit(.minutes(4))) struct SpareSocketTests {
     @Test func `they send from ports of their own, are bounded, and are gone when they are closed`() async throws {
         try await withEndpoint { server in
             let seen = Mutex<Set<UInt16>>([])

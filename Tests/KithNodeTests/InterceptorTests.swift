@@ -45,7 +45,7 @@ private final class Notebook: CallInterceptor, ClientInterceptor {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `Interceptors` {
+@Suite(.timeLimit(.minutes(4))) struct `Interceptors` {
     @Test func `stand around calls in their order, at both ends`() async throws {
         let lines = Locked<[String]>([])
         let friends = try Friends(grants: [], interceptors: [Notebook("outer", lines), Notebook("inner", lines)])

@@ -9,7 +9,7 @@ import Testing
 @testable import KithRelayServer
 
 /// STUN with coturn: its server for our client, its client for our responder.
-@Suite("coturn", .serialized, .timeLimit(.minutes(2))) struct CoturnTests {
+@Suite("coturn", .serialized, .timeLimit(.minutes(4))) struct CoturnTests {
     /// Whether a program of it is installed; says so if not.
     private static func isInstalled(_ program: String) -> Bool {
         let isThere = FileManager.default.isExecutableFile(atPath: "/usr/bin/\(program)")

@@ -46,7 +46,7 @@ private final class DatagramFeed: ChannelInboundHandler {
     }
 }
 
-@Suite("A relay server", .timeLimit(.minutes(2))) struct RelayServerTests {
+@Suite("A relay server", .timeLimit(.minutes(4))) struct RelayServerTests {
     private struct Step: Decodable, Equatable {
         var passed: String?
         var denied: String?

@@ -39,7 +39,7 @@ private func frame(_ count: Int) -> [UInt8] {
 }
 
 /// Callers that mean harm, or take no care.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct HostileCallerTests {
+@Suite(.serialized, .timeLimit(.minutes(4))) struct HostileCallerTests {
     @Test(arguments: [
         String(repeating: "#", count: 40), "[1,2,3,4,5,6,7,8]", #"{"jsonrpc":"2.0","id":1,"method":"test.nothing"}"#,
     ])

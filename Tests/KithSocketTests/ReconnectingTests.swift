@@ -9,7 +9,7 @@ private func withDaemon(
     _ directory: String, _ body: @Sendable (FakeDispatcher) async throws -> Void
 ) async throws { try await withServer(in: directory) { _, dispatcher in try await body(dispatcher) } }
 
-@Suite(.timeLimit(.minutes(1))) struct `A client that reconnects` {
+@Suite(.timeLimit(.minutes(4))) struct `A client that reconnects` {
     @Test func `asks a query again that was under way when the daemon was restarted`() async throws {
         let folder = try TemporaryFolder()
         let client = Client(ReconnectingCarrier(directory: folder.path))

@@ -73,7 +73,7 @@ extension RegisteredService {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `A service that a program registers` {
+@Suite(.timeLimit(.minutes(4))) struct `A service that a program registers` {
     /// A server, and a program that has registered `weather`.
     private func withService(_ body: @Sendable (RawPeer, RegisteredService) async throws -> Void) async throws {
         try await withServer { directory, dispatcher in

@@ -314,7 +314,7 @@ private struct Shouting: ForeignProtocol {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `A server that speaks another protocol as well` {
+@Suite(.timeLimit(.minutes(4))) struct `A server that speaks another protocol as well` {
     private func withShouting(_ body: @Sendable (String) async throws -> Void) async throws {
         let folder = try TemporaryFolder()
         let server = try SocketServer(

@@ -23,7 +23,7 @@ private struct Collector: LogHandler {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `The log of a device` {
+@Suite(.timeLimit(.minutes(4))) struct `The log of a device` {
     @Test func `says who connected, paired and called what, and never what was said`() async throws {
         let lines = Locked<[String]>([])
         var options = Device.Options()

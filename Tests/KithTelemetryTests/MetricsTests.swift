@@ -18,7 +18,7 @@ private func ask(_ page: MetricsPage, _ request: String) async throws -> String 
     return answer.value
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `The metrics of a device` {
+@Suite(.timeLimit(.minutes(4))) struct `The metrics of a device` {
     @Test func `count calls by method and outcome, connections and their bytes, and name nobody`() async throws {
         let metrics = PrometheusMetrics()
         let calls = CallMetrics(factory: metrics)
@@ -113,7 +113,7 @@ private func ask(_ page: MetricsPage, _ request: String) async throws -> String 
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `The page of metrics` {
+@Suite(.timeLimit(.minutes(4))) struct `The page of metrics` {
     private func withPage(_ body: (MetricsPage) async throws -> Void) async throws {
         let page = try await MetricsPage.open(at: NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)) { "level 1\n" }
         do { try await body(page) } catch { Issue.record(error) }

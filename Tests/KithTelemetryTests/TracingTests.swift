@@ -56,7 +56,7 @@ private struct HeaderTracer: Tracer {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `A trace` {
+@Suite(.timeLimit(.minutes(4))) struct `A trace` {
     /// The options of a device of its own tracer, which asks `next`.
     private static func options(_ tracer: HeaderTracer, next: String?) -> Device.Options {
         var options = Device.Options()

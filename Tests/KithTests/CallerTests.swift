@@ -56,7 +56,7 @@ private final class HeldMainThread: Sendable {
     func letGo() { end.signal() }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `The caller of a device` {
+@Suite(.timeLimit(.minutes(4))) struct `The caller of a device` {
     @MainActor @Test(arguments: [Provider.thisDevice, .device("laptop")])
     func `on the main actor starts, asks a thousand times at once and stops, and is kept by none of it`(
         provider: Provider

@@ -7,7 +7,7 @@ import KithWire
 import Testing
 
 /// Jobs of a device, and what they know of its files.
-@Suite(.timeLimit(.minutes(2))) struct ContentTests {
+@Suite(.timeLimit(.minutes(4))) struct ContentTests {
     private let folder: TemporaryFolder
     private var top: String { folder.path + "/tree" }
 

@@ -49,7 +49,7 @@ private let now = #"{"name":"now","kind":"query","summary":"Tells the weather."}
 private let ticks =
     #"{"name":"ticks","kind":"stream","upstream":{"form":"messages"},"downstream":{"form":"messages"}}"#
 
-@Suite(.timeLimit(.minutes(2))) struct `A service of another program` {
+@Suite(.timeLimit(.minutes(4))) struct `A service of another program` {
     /// Runs two devices, `phone` holding `grants` on `laptop`, each given with its folder.
     private func withDevices(
         grants: [Grant],
@@ -298,7 +298,7 @@ private let ticks =
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `A method that is known only at run time` {
+@Suite(.timeLimit(.minutes(4))) struct `A method that is known only at run time` {
     private struct Weather: Service {
         static let now = DynamicMethod(
             .query("weather.now", by: .grant(.node), "Tells the weather."),

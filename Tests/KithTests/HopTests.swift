@@ -4,7 +4,7 @@ import KithTesting
 import Testing
 
 /// What travels from a program at the socket, through its device, to another one and back.
-@Suite(.timeLimit(.minutes(2))) struct `Across the socket and the network` {
+@Suite(.timeLimit(.minutes(4))) struct `Across the socket and the network` {
     struct Overflow: Codable, Hashable {
         var a: Int
         var b: Int

@@ -6,7 +6,7 @@ import KithTesting
 import KithWire
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct LibrariesTests {
+@Suite(.timeLimit(.minutes(4))) struct LibrariesTests {
     /// Trees of files, and a device with libraries beside them.
     private struct Place {
         let folder: TemporaryFolder

@@ -6,7 +6,7 @@ import KithTesting
 import KithWire
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct LibraryTests {
+@Suite(.timeLimit(.minutes(4))) struct LibraryTests {
     /// A tree of files, and a device with a library beside it.
     private struct Place {
         let folder: TemporaryFolder

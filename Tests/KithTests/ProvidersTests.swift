@@ -249,7 +249,7 @@ private let grants: [Grant] = [.node(pattern: "who/answers"), .node(pattern: "wh
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `The services of the device itself` {
+@Suite(.timeLimit(.minutes(4))) struct `The services of the device itself` {
     @Test func `describe, count, pause and resume, for its own person`() async throws {
         struct Adding: Service {
             struct Sum: Codable, Sendable { var a, b: Double }

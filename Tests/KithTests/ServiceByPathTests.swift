@@ -15,7 +15,7 @@ private struct Adding: Service {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `A service of a device, by its path` {
+@Suite(.timeLimit(.minutes(4))) struct `A service of a device, by its path` {
     @Test func `a start that is called off at any moment leaves a device that starts again`() async throws {
         let folder = try TemporaryFolder()
         var options = onLoopback

@@ -90,7 +90,7 @@ import Testing
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `The memory of keys` {
+@Suite(.timeLimit(.minutes(4))) struct `The memory of keys` {
     /// What a ring is sealed as; `s` and `p` are left out for none.
     private struct Form: Codable, Equatable {
         struct Key: Codable, Equatable {

@@ -6,7 +6,7 @@ import Logging
 import Testing
 
 /// Address discovery over QUIC with aioquic, which has its own hand-written form of it (`qad_peer.py`).
-@Suite(.serialized, .enabled(if: PythonPeer.isInstalled("aioquic")), .timeLimit(.minutes(2)))
+@Suite(.serialized, .enabled(if: PythonPeer.isInstalled("aioquic")), .timeLimit(.minutes(4)))
 struct AddressDiscoveryInteropTests {
     /// What the peer says, a line each.
     private struct Line: Decodable {

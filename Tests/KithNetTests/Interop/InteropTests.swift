@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: PythonPeer.isInstalled("aioquic")), .timeLimit(.minutes(2)))
+    @Test(.enabled(if: PythonPeer.isInstalled("aioquic")), .timeLimit(.minutes(4)))
     func `aioquic as server sends datagrams back`() async throws {
         try await PythonPeer.run("aioquic_peer.py", ["echo", "kith/1"]) { peer in
             struct Listening: Decodable { var port: UInt16 }
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: PythonPeer.isInstalled("aioquic")), .timeLimit(.minutes(2)))
+    @Test(.enabled(if: PythonPeer.isInstalled("aioquic")), .timeLimit(.minutes(4)))
     func `aioquic as client gets its datagrams back`() async throws {
         try await withEndpoint(.v4, foreignOptions) { endpoint in
             let arguments = ["throw", "kith/1", "127.0.0.1", "\(endpoint.port)", "100"]

@@ -10,7 +10,7 @@ import Testing
 @testable import KithNet
 
 /// A device of ours and an unmodified iroh endpoint, which meet at our relay and know nothing else of each other.
-@Suite(.timeLimit(.minutes(2)), .enabled(if: PythonPeer.isInstalled("iroh"))) struct IrohRelayTests {
+@Suite(.timeLimit(.minutes(4)), .enabled(if: PythonPeer.isInstalled("iroh"))) struct IrohRelayTests {
     private struct Line: Decodable {
         var id: String?
         var connected: Bool?

@@ -30,7 +30,7 @@ import Testing
         #expect(closing.next(at: late.advanced(by: limit)) == .close)
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `an endpoint that saves power closes what only listens, and keeps what is used`() async throws {
         var options = Endpoint.Options()
         // Real time: that of the connections' own timers.

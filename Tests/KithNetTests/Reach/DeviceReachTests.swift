@@ -13,7 +13,7 @@ import Testing
 @testable import KithNet
 
 /// Devices that meet at real relays.
-@Suite(.timeLimit(.minutes(2))) struct DeviceReachTests {
+@Suite(.timeLimit(.minutes(4))) struct DeviceReachTests {
     /// A device: its endpoint, and what keeps it where others reach it.
     private struct Member: Sendable {
         let endpoint: Endpoint

@@ -69,7 +69,7 @@ struct PathFinderTests {
         #expect(try await near.readAll() == [7])
     }
 
-    @Test(.timeLimit(.minutes(2)), arguments: [true, false])
+    @Test(.timeLimit(.minutes(4)), arguments: [true, false])
     func `one end says where it is, and the connection goes there from the relay`(isClient: Bool) async throws {
         try await withRelayedPair { pair, _ in
             #expect(await relays(pair) == [3, 5])
@@ -84,7 +84,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `a direct connection holds the relay ready, goes on there when nothing else is left, and comes back`()
         async throws
     {
@@ -118,7 +118,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `a device that has forgotten the connection says so by the relay where the direct path is dead`()
         async throws
     {
@@ -155,7 +155,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `a quiet connection by a relay whose link is open again says so at once`() async throws {
         var options = Self.options
         // Nothing else makes it send.
@@ -175,7 +175,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2)), arguments: [true, false])
+    @Test(.timeLimit(.minutes(4)), arguments: [true, false])
     func `who wants the relay alone leaves the direct path, and goes back to it when it wants to`(
         isClient: Bool
     ) async throws {
@@ -192,7 +192,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2)), arguments: [true, false])
+    @Test(.timeLimit(.minutes(4)), arguments: [true, false])
     func `who wants the relay alone is told no address, tells none, and probes none`(isClient: Bool) async throws {
         try await withRelayedPair { pair, _ in
             for endpoint in [pair.client, pair.server] {
@@ -210,7 +210,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `an end that knows nothing of paths is left alone`() async throws {
         var plain = Self.options
         plain.findsPaths = false
@@ -222,7 +222,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `a device that is not paired is told no address, and is once it is`() async throws {
         var strict = Self.options
         strict.admit = { _, _ in .limited }
@@ -239,7 +239,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(4)))
     func `a device that is not at its relay fails the attempt at once, whatever addresses are silent`() async throws {
         let relay = MemoryRelay(loss: 0, delay: 1_000_000, seed: 11)
         try await withEndpoint(.v4, Self.options) { endpoint in
@@ -265,7 +265,7 @@ struct PathFinderTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(4)))
     func `what an end says against the rules ends what it says, not the connection`() async throws {
         var plain = Self.options
         plain.findsPaths = false

@@ -26,7 +26,7 @@ struct Reading: Codable, Sendable, Hashable {
     var room: String?
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `Events on one device` {
+@Suite(.timeLimit(.minutes(4))) struct `Events on one device` {
     @Test func `reach subscribers of their topic, of one segment and of the rest, and nobody else`() async throws {
         let space = try HubSpace()
         var exact = try space.subscribe("sensors/kitchen/temperature", as: Reading.self).makeAsyncIterator()

@@ -13,7 +13,7 @@ private struct Reacting: Service {
     init(_ handlers: Handler...) { self.handlers = handlers }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `A service that reacts to events` {
+@Suite(.timeLimit(.minutes(4))) struct `A service that reacts to events` {
     private func node() throws -> Node {
         Node(id: try Friends.id(1), directory: MemoryDirectory(), logger: .quiet)
     }

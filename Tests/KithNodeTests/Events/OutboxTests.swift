@@ -74,7 +74,7 @@ private final class Desk {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct `Guaranteed events` {
+@Suite(.timeLimit(.minutes(4))) struct `Guaranteed events` {
     @Test func `are sent again after a lost connection and after a restart, until they are acknowledged`() async throws
     {
         let desk = try Desk()

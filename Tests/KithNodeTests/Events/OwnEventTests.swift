@@ -4,7 +4,7 @@ import Testing
 
 @testable import KithNode
 
-@Suite(.timeLimit(.minutes(1))) struct `Events of the device itself` {
+@Suite(.timeLimit(.minutes(4))) struct `Events of the device itself` {
     private func publish(_ number: Int, to topic: String, as kind: EventHub.OwnEvent, _ hub: EventHub) throws {
         _ = try hub.publish(Events.Message(number), value: number, to: TopicPath(topic), isOwn: true, as: kind)
     }

@@ -89,7 +89,7 @@ private func node() throws -> Node {
     try Node(id: Friends.id(1), directory: MemoryDirectory(), logger: .quiet)
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `A service declared by its closures` {
+@Suite(.timeLimit(.minutes(4))) struct `A service declared by its closures` {
     @Test func `math adds, by path and by name, with the caller's own types`() async throws {
         struct Terms: Codable, Sendable { var a, b: Double }
         let node = try node()
@@ -299,7 +299,7 @@ extension Locked where Value == Int {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct `The life of a service` {
+@Suite(.timeLimit(.minutes(4))) struct `The life of a service` {
     @Test func `calls wait for its start, and it stops when it is removed`() async throws {
         let node = try node()
         let service = ManualService()

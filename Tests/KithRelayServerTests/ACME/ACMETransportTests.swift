@@ -35,7 +35,7 @@ private final class RawAnswer: ChannelInboundHandler {
     }
 }
 
-@Suite(.timeLimit(.minutes(2))) struct ACMETransportTests {
+@Suite(.timeLimit(.minutes(4))) struct ACMETransportTests {
     /// What comes of a request that is answered with `text`.
     private func ask(_ text: String, isEndless: Bool = false) async throws -> ACMEIssuance.Response {
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

@@ -10,7 +10,7 @@ import Testing
 @testable import KithRelayServer
 
 /// A directory, asked over DNS by Debian's dig and by dnspython.
-@Suite("A directory over DNS", .timeLimit(.minutes(2))) struct DNSPeerTests {
+@Suite("A directory over DNS", .timeLimit(.minutes(4))) struct DNSPeerTests {
     private static let origin = "dir.example.org"
 
     private static let isDigInstalled: Bool = {

@@ -7,7 +7,7 @@ import Testing
 
 @testable import KithRelayServer
 
-@Suite("The share of a network in a directory", .timeLimit(.minutes(2))) struct DirectoryShareTests {
+@Suite("The share of a network in a directory", .timeLimit(.minutes(4))) struct DirectoryShareTests {
     private func withServer(
         _ change: (inout DirectoryLimits) -> Void, _ body: (DirectoryServer) async throws -> Void
     ) async throws {
