@@ -36,6 +36,7 @@ package final class ScreenService: Service {
     private let storage: Storage
     private let host: ScreenHost
     private let rules: Mutex<ScreenSessions.Rules?>
+    private let attempts = Mutex(SessionAttempts())
 
     /// Makes the service; `opening` opens the screen, and throws `.notFound` when there is none.
     package init(
@@ -70,6 +71,7 @@ package final class ScreenService: Service {
     /// Takes from a device's sessions what it may not have any more.
     package func grantsChanged(for device: DeviceID, to grants: [Grant]) {
         host.forget(device)
+        attempts.withLock { $0.forget(device) }
         for session in host.sessions(of: device) {
             var permissions = session.permissions
             permissions.control = permissions.control && grants.allows(.screen(.control))
@@ -173,13 +175,17 @@ package final class ScreenService: Service {
             return Screen.Permissions(
                 control: wanted.control && had.control, clipboard: wanted.clipboard && had.clipboard)
         }
+        let device = context.caller.device
+        if let device { try attempts.withLock { attempts throws(KithError) in try attempts.begin(device, at: .now) } }
         let policy = ConsentPolicy(rules: rules)
-        let isOwn = context.caller.device.map(storage.isOwn) ?? true
+        let isOwn = device.map(storage.isOwn) ?? true
         switch policy.decide(context.caller, holding: context.grants, isOwn: isOwn, at: Self.moment) {
         case .letIn: return wanted
         case .refuse(let reason): throw KithError(.denied, reason)
         case .ask: break
         }
+        guard let device else { return wanted }
+        try attempts.withLock { attempts throws(KithError) in try attempts.ask(device, at: .now) }
         let waiting = WaitingSession(
             id: Self.freshName(), caller: context.caller, permissions: wanted, since: Self.now,
             display: input.display ?? 0)
@@ -188,11 +194,16 @@ package final class ScreenService: Service {
         do {
             answer = try await withDeadline(.seconds(rules.waitSeconds)) { try await host.decision(about: waiting) }
         } catch let error as KithError where error.code == .timedOut {
+            attempts.withLock { $0.answered(device, isLetIn: false, at: .now) }
             throw KithError(
                 .denied,
                 "Nobody at the other screen answered. Its owner can grant screen:unattended, or say "
                     + "kith screen rules --consent unattended.")
+        } catch {
+            attempts.withLock { $0.calledOff(device) }
+            throw error
         }
+        attempts.withLock { $0.answered(device, isLetIn: answer != nil, at: .now) }
         guard let answer else { throw KithError(.denied, "The person at the other screen refused.") }
         return answer
     }

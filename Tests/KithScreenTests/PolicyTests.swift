@@ -57,6 +57,38 @@ struct PolicyTests {
         #expect(throws: Never.self) { try ConsentPolicy.check(Rules()) }
     }
 
+    @Test("A device begins twelve sessions a minute, and waits longer after each refusal, up to ten minutes")
+    func attempts() throws {
+        var attempts = SessionAttempts()
+        var now = ContinuousClock.now
+        for _ in 0..<12 {
+            try attempts.begin(Stage.foreign, at: now)
+            now += .seconds(2)
+        }
+        #expect(throws: KithError(.exhausted, "")) { try attempts.begin(Stage.foreign, at: now) }
+        try attempts.begin(Stage.own, at: now)
+        now += .seconds(36)
+        try attempts.begin(Stage.foreign, at: now)
+
+        for pause in [10, 20, 40, 80, 160, 320, 600, 600, 600] {
+            try attempts.ask(Stage.foreign, at: now)
+            attempts.answered(Stage.foreign, isLetIn: false, at: now)
+            now += .seconds(pause) - .milliseconds(1)
+            #expect(throws: KithError(.denied, "")) { try attempts.ask(Stage.foreign, at: now) }
+            now += .milliseconds(1)
+            // Sessions that a grant lets in do not make it forget.
+            try attempts.begin(Stage.foreign, at: now)
+        }
+        try attempts.ask(Stage.foreign, at: now)
+        attempts.answered(Stage.foreign, isLetIn: true, at: now)
+        try attempts.ask(Stage.foreign, at: now)
+        attempts.calledOff(Stage.foreign)
+        try attempts.ask(Stage.foreign, at: now)
+        attempts.answered(Stage.foreign, isLetIn: false, at: now)
+        #expect(throws: KithError(.denied, "")) { try attempts.ask(Stage.foreign, at: now + .seconds(9)) }
+        try attempts.ask(Stage.foreign, at: now + .seconds(10))
+    }
+
     @Test("One viewer controls until it rests; then another takes over")
     func arbiter() {
         var arbiter = ControlArbiter()

@@ -108,10 +108,41 @@ struct ScreenServiceTests {
         let waiting = try await owner.call(ScreenSessions.List.self, Nothing()).sessions[0]
         stage.source.answer(.decided(session: waiting.id, isLetIn: false))
         await #expect(throws: KithError(.denied, "")) { try await run.value }
+        let other = ScreenViewer(Client(stage.carrier(Stage.own)), of: nil, options: .init())
         await #expect(throws: KithError(.denied, "")) {
-            try await viewer.run { _ in Issue.record("nothing is shown") }
+            try await other.run { _ in Issue.record("nothing is shown") }
         }
         #expect(try await owner.call(ScreenSessions.List.self, Nothing()).sessions.isEmpty)
+    }
+
+    @Test("Nobody is asked again at once about a device that was refused, nor twice at a time")
+    func insistence() async throws {
+        let stage = try Stage()
+        let owner = Client(stage.owner())
+        func ask(_ device: DeviceID) -> Task<Void, any Error> {
+            let viewer = ScreenViewer(Client(stage.carrier(device)), of: nil, options: .init())
+            return Task { try await viewer.run { _ in Issue.record("nothing is shown") } }
+        }
+        func waiting() async throws -> [ScreenSessions.Session] {
+            try await owner.call(ScreenSessions.List.self, Nothing()).sessions
+        }
+        let first = ask(Stage.foreign)
+        try await eventually { try await waiting().count == 1 }
+        await #expect(throws: KithError(.denied, "")) { try await ask(Stage.foreign).value }
+        _ = try await owner.call(ScreenSessions.Decide.self, .init(session: waiting()[0].id, permissions: nil))
+        await #expect(throws: KithError(.denied, "")) { try await first.value }
+        await #expect(throws: KithError(.denied, "")) { try await ask(Stage.foreign).value }
+        #expect(try await waiting().isEmpty)
+        // Others are not charged for it, nor is the device once its grants are other ones.
+        let other = ask(Stage.own)
+        try await eventually { try await waiting().map(\.device) == [Stage.own] }
+        other.cancel()
+        _ = await other.result
+        stage.service.grantsChanged(for: Stage.foreign, to: Stage.all)
+        let again = ask(Stage.foreign)
+        try await eventually { try await waiting().map(\.device) == [Stage.foreign] }
+        again.cancel()
+        _ = await again.result
     }
 
     @Test("A session's name is of no use to another device, and control not without the permission")
