@@ -15,9 +15,8 @@ enum FuzzedMDNS {
     ///
     /// The same bytes are one datagram at each stage of a service, too.
     static func run(_ bytes: [UInt8]) {
-        for pause in [100, 400, 10_000] {
-            var scene = Scene()
-            scene.wait(.milliseconds(pause))
+        for stage in stages {
+            var scene = stage
             scene.receive(bytes, from: 0)
             scene.wait(.seconds(3))
         }
@@ -32,6 +31,13 @@ enum FuzzedMDNS {
             scene.receive(datagram, from: source)
         }
         scene.wait(.seconds(10))
+    }
+
+    /// A service that probes, one that announces itself, and one that is established.
+    private static let stages = [100, 400, 10_000].map { pause in
+        var scene = Scene()
+        scene.wait(.milliseconds(pause))
+        return scene
     }
 
     private struct Scene {
