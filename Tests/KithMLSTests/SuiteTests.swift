@@ -33,6 +33,49 @@ import Testing
         try agree(members)
     }
 
+    /// Little-endian numbers of 32 bytes, as X25519's keys are.
+    private static let smallOrder = [
+        String(repeating: "00", count: 32), "01" + String(repeating: "00", count: 31),
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+        "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+        "ec" + String(repeating: "ff", count: 30) + "7f", "ed" + String(repeating: "ff", count: 30) + "7f",
+        "ee" + String(repeating: "ff", count: 30) + "7f",
+    ]
+
+    @Test(arguments: [1, 3] as [UInt16])
+    func `a key with which everybody agrees on zeros is no key, and seals and opens nothing`(number: UInt16) throws {
+        let suite = cipherSuite(number)
+        let own = suite.generateHPKEKey()
+        for hex in Self.smallOrder {
+            for top in [0, 0x80] as [UInt8] {
+                var key = bytes(hex)
+                key[31] |= top
+                #expect(!suite.isValidHPKEKey(key), "\(hex)")
+                #expect(throws: MLSError.invalidPublicKey, "\(hex)") {
+                    _ = try suite.encrypt([1], to: key, label: "a", context: [])
+                }
+                #expect(throws: MLSError.invalidPublicKey, "\(hex)") {
+                    let sealed = HPKECiphertext(kemOutput: key, ciphertext: Array(repeating: 0, count: 17))
+                    _ = try suite.decrypt(sealed, with: own, label: "a", context: [])
+                }
+            }
+        }
+    }
+
+    @Test func `a key of X25519 has one form`() {
+        let suite = cipherSuite(1)
+        var key = suite.generateHPKEKey().publicKey
+        #expect(suite.isValidHPKEKey(key))
+        key[31] |= 0x80
+        #expect(!suite.isValidHPKEKey(key))
+        // p + 9 and 9 are one number.
+        #expect(suite.isValidHPKEKey(bytes("09" + String(repeating: "00", count: 31))))
+        #expect(!suite.isValidHPKEKey(bytes("f6" + String(repeating: "ff", count: 30) + "7f")))
+        // The largest number below p that is of no small order.
+        #expect(suite.isValidHPKEKey(bytes("eb" + String(repeating: "ff", count: 30) + "7f")))
+        #expect(!suite.isValidHPKEKey(Array(key.prefix(31))) && !suite.isValidHPKEKey(key + [0]))
+    }
+
     @Test(arguments: [1, 2, 3, 5, 7] as [UInt16])
     func `what is sealed is opened with the right key, info and bytes only`(number: UInt16) throws {
         let suite = cipherSuite(number)

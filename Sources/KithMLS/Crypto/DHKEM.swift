@@ -40,7 +40,7 @@ enum DHKEM<Group: DiffieHellmanGroup>: KEM {
 
     static func publicKey(_ key: Group.PrivateKey) -> HPKEPublicKey { Group.serialise(Group.publicKey(key)) }
 
-    static func isValid(_ key: HPKEPublicKey) -> Bool { (try? Group.parse(key)) != nil }  // the error adds nothing
+    static func isValid(_ key: HPKEPublicKey) -> Bool { Group.isValid(key) }
 
     static func encapsulate(to key: HPKEPublicKey) throws(MLSError) -> Encapsulation {
         let ephemeral = Group.generate()

@@ -45,7 +45,10 @@ enum XWing: KEM {
         do { return try .init(rawRepresentation: key) } catch { throw .invalidPublicKey }
     }
 
-    static func isValid(_ key: HPKEPublicKey) -> Bool { (try? parse(key)) != nil }  // the error adds nothing
+    /// Its end is the key of X25519.
+    static func isValid(_ key: HPKEPublicKey) -> Bool {
+        (try? parse(key)) != nil && X25519.isValid(Array(key.suffix(32)))  // the error adds nothing
+    }
 
     static func encapsulate(to key: HPKEPublicKey) throws(MLSError) -> Encapsulation {
         let key = try parse(key)

@@ -24,7 +24,7 @@ extension RatchetTree {
         return (nodes, above)
     }
 
-    /// Checks that every parent node was set together with exactly one node below it (§7.9.2).
+    /// Checks that every parent node was set together with exactly one node below it, and has a key (§7.9.2).
     package func checkParentHashes(_ suite: any CipherSuite) throws(MLSError) {
         try checkParentHashes(suite, root, first: 0)
     }
@@ -35,6 +35,7 @@ extension RatchetTree {
         try checkParentHashes(suite, left, first: first)
         try checkParentHashes(suite, right, first: middle)
         guard let parent else { return }
+        guard suite.isValidHPKEKey(parent.encryptionKey) else { throw .invalidPublicKey }
         let whole = first..<first + UInt32(node.capacity)
         let fromLeft = isSet(
             suite, parent, below: left, range: first..<middle, beside: right, range: middle..<whole.upperBound)
