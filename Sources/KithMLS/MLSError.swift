@@ -101,6 +101,8 @@ public enum MLSError: Error, Hashable, Sendable {
     case applicationDataNotEncrypted
     /// A membership tag that is missing or wrong (§6.2).
     case invalidMembershipTag
+    /// Data and attached data of more than 512 MiB together.
+    case messageTooLong
     /// Padding with bytes that are not zero (§6.3.1).
     case nonZeroPadding
     /// A message key that was used or given up (§9.2).

@@ -16,6 +16,23 @@ import Testing
         }
     }
 
+    @Test func `data that no message can carry is refused, and the group goes on`() throws {
+        let members = try party(["anna", "ben"])
+        let much = [UInt8](repeating: 0, count: FramedContent.maximumLength)
+        for (data, attached) in [(much + [0], []), ([0], much)] {
+            #expect(throws: MLSError.messageTooLong) {
+                _ = try members[0].with { group in try group.encrypt(data, authenticatedData: attached) }
+            }
+        }
+        var options = CommitOptions()
+        options.authenticatedData = much + [0]
+        #expect(throws: MLSError.messageTooLong) { _ = try members[0].commit(options) }
+        let message = try members[0].with { group in try group.encrypt([1, 2]) }
+        #expect(try members[1].read(message).data == [1, 2])
+        try members[1].follow(members[0].commit().commit)
+        try agree(members)
+    }
+
     @Test func `a tree that says to have a million leaves and has none of them is refused`() {
         #expect(throws: MLSError.truncated) { try RatchetTree([0x80, 0x20, 0, 0, 0, 0]) }
         // Two million blank nodes and no leaf.

@@ -79,6 +79,16 @@ package struct FramedContent: Hashable, TLSCodable {
         self.content = content
     }
 
+    /// The most bytes of data and attached data together: with padding and signature they fit a vector (§2.1.2).
+    package static let maximumLength = 1 << 29
+
+    /// Refuses what no message can carry, before anything is encoded.
+    func checkLength() throws(MLSError) {
+        var count = authenticatedData.count
+        if case .application(let data) = content { count += data.count }
+        guard count <= Self.maximumLength else { throw .messageTooLong }
+    }
+
     package init(from reader: inout TLSReader) throws(MLSError) {
         groupID = try reader.opaque()
         epoch = try reader.integer()

@@ -66,12 +66,12 @@ extension ExternalJoin {
         var context = try old.provisionalContext(path.tree, applied.extensions)
         let update = try applied.tree.encrypt(
             suite, path, context: context.encoded, excluding: [], executor: configuration.executor)
-        var content = AuthenticatedContent(
-            wireFormat: .publicMessage,
-            content: FramedContent(
-                groupID: context.groupID, epoch: info.groupContext.epoch, sender: .newMemberCommit,
-                authenticatedData: options.authenticatedData,
-                content: .commit(Commit(proposals: proposals.map { .proposal($0) }, path: update))))
+        let framed = FramedContent(
+            groupID: context.groupID, epoch: info.groupContext.epoch, sender: .newMemberCommit,
+            authenticatedData: options.authenticatedData,
+            content: .commit(Commit(proposals: proposals.map { .proposal($0) }, path: update)))
+        try framed.checkLength()
+        var content = AuthenticatedContent(wireFormat: .publicMessage, content: framed)
         try content.sign(suite, with: signatureKey, context: old.contextBytes)
         context.confirmedTranscriptHash = suite.confirmedTranscriptHash(
             interim: old.interimTranscriptHash, commit: content)

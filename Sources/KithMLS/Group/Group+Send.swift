@@ -1,7 +1,8 @@
 extension Group {
     /// Encrypts data of the application to the group (§15).
     ///
-    /// - Throws: ``MLSError/commitRequired`` while proposals of this epoch await a commit (§12.4).
+    /// - Throws: ``MLSError/commitRequired`` while proposals of this epoch await a commit (§12.4);
+    ///   ``MLSError/messageTooLong`` for more than 512 MiB of both.
     public mutating func encrypt(
         _ data: [UInt8], authenticatedData: [UInt8] = []
     ) throws(MLSError) -> MLSMessage {
@@ -25,11 +26,11 @@ extension Group {
     func signed(
         _ content: FramedContent.Content, _ authenticatedData: [UInt8], _ format: WireFormat
     ) throws(MLSError) -> AuthenticatedContent {
-        var authenticated = AuthenticatedContent(
-            wireFormat: format,
-            content: FramedContent(
-                groupID: groupID, epoch: epoch, sender: .member(leafIndex), authenticatedData: authenticatedData,
-                content: content))
+        let content = FramedContent(
+            groupID: groupID, epoch: epoch, sender: .member(leafIndex), authenticatedData: authenticatedData,
+            content: content)
+        try content.checkLength()
+        var authenticated = AuthenticatedContent(wireFormat: format, content: content)
         try authenticated.sign(state.suite, with: signatureKey, context: state.shared.contextBytes)
         return authenticated
     }
