@@ -380,12 +380,14 @@ struct EntrySearch: Sendable {
     /// Tells whether an index of the database would give so many that they are rather tried in the order of the answer.
     private func isDense(_ part: Narrowing, _ database: Database) throws -> Bool {
         if part.asksNames { return false }
-        let tables = part.sql.contains("folder.") ? "entry JOIN folder ON folder.id = entry.folder" : "entry"
+        // Thousands of rows would be read from the table for a number that may be a little too high.
+        let condition = part.indexed ?? part.sql
+        let tables = condition.contains("folder.") ? "entry JOIN folder ON folder.id = entry.folder" : "entry"
         let count = try Int.fetchOne(
             database,
             sql: """
                 SELECT count(*) FROM (
-                    SELECT 1 FROM \(tables) WHERE \(part.sql) LIMIT \(FileIndex.sortedLimit))
+                    SELECT 1 FROM \(tables) WHERE \(condition) LIMIT \(FileIndex.sortedLimit))
                 """, arguments: StatementArguments(part.arguments))
         return count == FileIndex.sortedLimit
     }

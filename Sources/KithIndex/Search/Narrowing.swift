@@ -11,6 +11,8 @@ struct Narrowing {
 
     /// True when an index of the database gives what meets it.
     private(set) var isIndexed = false
+    /// What its index alone can tell, where the rest has to be read from the table: true of all that meet it.
+    private(set) var indexed: String?
     /// True when it says what the names in memory do.
     private(set) var asksNames = false
 
@@ -93,6 +95,7 @@ struct Narrowing {
             self.init(
                 "entry.size", from: range.from.map(Int64.init(clamping:)),
                 through: range.through.map(Int64.init(clamping:)))
+            indexed = sql
             // Folders have a size on the disk, and none for a search.
             sql = "(entry.kind = 0 AND \(sql))"
             isIndexed = true
