@@ -15,7 +15,8 @@ struct MLSVectorsVerify: ParsableCommand {
               kith mls vectors verify vectors/mls treekem welcome
 
             The folder holds the files of mlswg/mls-implementations (test-vectors/*.json). Each file is shown with its
-            cases by cipher suite, and what was left out. The exit status is 1 when a case fails.
+            cases by cipher suite, and what was left out; other files are named at the end. The exit status is 1 when a case
+            fails, or a file does not hold what its name says.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -36,18 +37,18 @@ struct MLSVectorsVerify: ParsableCommand {
     }
 
     func run() throws {
-        let wanted = try kinds.isEmpty ? VectorKind.allCases : kinds.map(VectorKind.init(named:))
+        let files = try self.files()
         var rows: [Row] = []
-        for kind in wanted {
-            let place = URL(filePath: folder).appending(path: kind.fileName)
-            let content: Data
-            do { content = try Data(contentsOf: place) } catch {
-                throw KithError(.notFound, "Could not read \(printable(place.path)).", cause: error)
-            }
+        for kind in files.kinds {
+            let content = try read(kind)
             let start = ContinuousClock.now
             let report: VectorReport
             do { report = try Vectors.verify(kind, json: [UInt8](content)) } catch {
-                throw KithError(.invalid, "\(printable(place.path)) holds no \(kind.rawValue) vectors.", cause: error)
+                // One bad file says nothing of the others.
+                let failure = "holds no \(kind.rawValue) vectors: \(printable(String(describing: error)))"
+                rows.append(Row(file: kind.fileName, passed: [:], skipped: [:], failures: [failure], seconds: 0))
+                if !globals.json { printLine("\(kind.fileName) \(failure)") }
+                continue
             }
             let seconds = Double((ContinuousClock.now - start) / .milliseconds(1)) / 1000
             rows.append(
@@ -57,7 +58,39 @@ struct MLSVectorsVerify: ParsableCommand {
             if !globals.json { show(report, seconds) }
         }
         if globals.json { printLine(try jsonText(rows)) } else { total(rows) }
+        if !files.missing.isEmpty { note("kith: not there: \(files.missing.joined(separator: ", "))") }
+        if !files.unknown.isEmpty {
+            note("kith: left out, of no kind that is known: \(files.unknown.joined(separator: ", "))")
+        }
         if rows.contains(where: { !$0.failures.isEmpty }) { throw ExitCode(1) }
+    }
+
+    /// What is to be verified: the kinds that were named, or those that are there.
+    private func files() throws -> (kinds: [VectorKind], missing: [String], unknown: [String]) {
+        if !kinds.isEmpty { return (try kinds.map(VectorKind.init(named:)), [], []) }
+        let names: [String]
+        do { names = try FileManager.default.contentsOfDirectory(atPath: folder) } catch {
+            throw KithError(.notFound, "Could not read \(printable(folder)).", cause: error)
+        }
+        let (there, missing) = (
+            VectorKind.allCases.filter { names.contains($0.fileName) },
+            VectorKind.allCases.map(\.fileName).filter { !names.contains($0) }
+        )
+        guard !there.isEmpty else {
+            throw KithError(
+                .notFound, "There are no vectors in \(printable(folder)): files such as \(missing.first ?? "").")
+        }
+        let unknown = names.filter {
+            $0.hasSuffix(".json") && !VectorKind.allCases.map(\.fileName).contains($0)
+        }
+        return (there, missing, unknown.sorted().map(printable))
+    }
+
+    private func read(_ kind: VectorKind) throws -> Data {
+        let place = URL(filePath: folder).appending(path: kind.fileName)
+        do { return try Data(contentsOf: place) } catch {
+            throw KithError(.notFound, "Could not read \(printable(place.path)).", cause: error)
+        }
     }
 
     private func show(_ report: VectorReport, _ seconds: Double) {
