@@ -264,7 +264,7 @@ func named(_ text: String) -> Condition { .term(.name(.contains(text))) }
         }
     }
 
-    @Test(arguments: ["NOT ~", "NOT /usr", "NOT (/usr OR ~)", "NOT name:/usr"])
+    @Test(arguments: ["NOT ~", "NOT ~\u{65C}", "NOT /usr", "NOT (/usr OR ~)", "NOT name:/usr"])
     func `a text that a hyphen does not negate is described in quotation marks`(_ text: String) throws {
         let query = try read(text)
         #expect(try read(query.description) == query, "\(query.description)")

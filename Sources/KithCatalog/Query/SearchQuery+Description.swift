@@ -35,8 +35,9 @@ extension Condition: CustomStringConvertible {
             return surroundings == .not || isPart ? "(\(text))" : text
         case .not(let part):
             let text = part.text(within: .not)
-            // Before these a hyphen is text.
-            return text.hasPrefix("~") || text.hasPrefix("/") ? "-\"\(text)\"" : "-" + text
+            // Before these a hyphen is text, whatever marks follow them.
+            let first = text.unicodeScalars.first
+            return first == "~" || first == "/" ? "-\"\(text)\"" : "-" + text
         case .term(let term): return term.description
         }
     }
