@@ -1,6 +1,5 @@
 import Foundation
 import Kith
-import Synchronization
 
 extension Bench {
     private struct Reading: Codable, Sendable {
@@ -31,13 +30,13 @@ extension Bench {
         options.buffer = 4_096
         let sleeping = try (0..<slow).map { _ in try device.subscribe("bench/>", as: Reading.self) }
         let reading = try (0..<readers).map { _ in try device.subscribe("bench/>", as: Reading.self, options: options) }
-        let taken = Atomic(0)
+        let taken = Tally()
         let meter = Meter()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for subscription in reading {
                 group.addTask {
                     for try await event in subscription {
-                        taken.add(1, ordering: .relaxed)
+                        taken.add()
                         if event.message.number == count - 1 { break }
                     }
                 }
@@ -45,7 +44,7 @@ extension Bench {
             for number in 0..<count {
                 try device.publish(Reading(number: number, room: "kitchen"), to: "bench/kitchen")
                 // Whoever publishes faster than anybody reads has more than one processor for it.
-                while number % 1_000 == 999, taken.load(ordering: .relaxed) < (number - 3_000) * readers {
+                while number % 1_000 == 999, taken.count < (number - 3_000) * readers {
                     await Task.yield()
                 }
             }
@@ -54,7 +53,7 @@ extension Bench {
         let seconds = meter.seconds
         for subscription in sleeping { subscription.cancel() }
         return (
-            Double(taken.load(ordering: .relaxed)) / seconds, reading.reduce(0) { $0 + $1.lostCount }
+            Double(taken.count) / seconds, reading.reduce(0) { $0 + $1.lostCount }
         )
     }
 }

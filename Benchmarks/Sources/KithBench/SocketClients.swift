@@ -1,7 +1,6 @@
 import Foundation
 import Kith
 import KithClient
-import Synchronization
 
 extension Bench {
     /// A query that gives its input back.
@@ -71,7 +70,7 @@ extension Bench {
 
     /// Each client calls about once a second, at a moment of its own; returns the milliseconds of each call.
     @concurrent private static func call(_ carriers: [SocketCarrier], for time: Duration) async throws -> [Double] {
-        let samples = Mutex<[Double]>([])
+        let samples = Tally()
         let end = ContinuousClock.now + time
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (number, carrier) in carriers.enumerated() {
@@ -81,15 +80,14 @@ extension Bench {
                     while ContinuousClock.now < end {
                         let began = ContinuousClock.now
                         _ = try await client.call(Echo.self, ByteString([1, 2, 3, 4]))
-                        let taken = (ContinuousClock.now - began).inSeconds * 1e3
-                        samples.withLock { $0.append(taken) }
+                        samples.add((ContinuousClock.now - began).inSeconds * 1e3)
                         try await Task.sleep(for: .seconds(1))
                     }
                 }
             }
             try await group.waitForAll()
         }
-        return samples.withLock(\.self)
+        return samples.samples
     }
 
     /// Publishes ten thousand events a second to ten readers while `body` runs, and at least for a time.
@@ -99,7 +97,7 @@ extension Bench {
         var options = SubscriptionOptions()
         options.buffer = 4_096
         let readers = try (0..<10).map { _ in try device.subscribe("bench/>", as: Reading.self, options: options) }
-        let taken = Atomic(0)
+        let taken = Tally()
         let meter = Meter()
         let publishing = Task {
             let start = ContinuousClock.now
@@ -114,7 +112,7 @@ extension Bench {
                 for reader in readers {
                     group.addTask {
                         // It ends when it is cancelled.
-                        do { for try await _ in reader { taken.add(1, ordering: .relaxed) } } catch {}
+                        do { for try await _ in reader { taken.add() } } catch {}
                     }
                 }
             }
@@ -123,6 +121,6 @@ extension Bench {
         try await publishing.value
         let seconds = meter.seconds
         await reading.value
-        return (Double(taken.load(ordering: .relaxed)) / seconds, readers.reduce(0) { $0 + $1.lostCount })
+        return (Double(taken.count) / seconds, readers.reduce(0) { $0 + $1.lostCount })
     }
 }
