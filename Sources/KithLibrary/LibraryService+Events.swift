@@ -1,5 +1,6 @@
 import Foundation
 import KithAPI
+import KithJobs
 import KithNode
 import KithWire
 
@@ -23,17 +24,23 @@ extension LibraryService {
         guard let hub = await collection.events else {
             throw KithError(.unsupported, "Events need a node, and here is none.")
         }
-        var library: String?
+        let isOwner = context.caller == .owner
+        var (input, library) = (input, String?.none)
+        if let job = input.job {
+            guard isOwner else { throw KithError(.denied, "The jobs of a device are for its own person.") }
+            input.job = try await Self.job(job, in: jobs.queue()).uuidString.lowercased()
+        }
         if let word = input.library { library = try await keeper(word, for: context).id.uuidString.lowercased() }
         await collection.publishEvents()
+        if isOwner { await deviceEvents.want() }
         let subscription = try LibraryTopics.follow(
-            library, in: hub, buffer: Int(input.buffer), after: input.after)
+            library, in: hub, isOwner: isOwner, buffer: Int(input.buffer), after: input.after)
         defer { subscription.cancel() }
         let stream = try await pending.accept(
             LibraryEvents.Position(epoch: hub.epoch, sequence: subscription.sequence))
         try await withThrowingTaskGroup(of: Void.self) { group in
             defer { group.cancelAll() }
-            group.addTask {
+            group.addTask { [input] in
                 for try await delivery in subscription.deliveries {
                     switch delivery {
                     case .gap(let gap): try await stream.send(.gap(gap))
@@ -54,6 +61,7 @@ extension LibraryService {
     /// Whether the caller may know of a library: another device may not of one that is unconfirmed.
     private func mayBeSeen(_ library: String, by context: CallContext) async -> Bool {
         guard context.caller != .owner else { return true }
+        guard library != LibraryEvents.ofDevice else { return false }
         // One that is not there any more is nobody's business.
         return (try? await collection.library(library, isOwner: false)) != nil
     }
@@ -61,9 +69,9 @@ extension LibraryService {
 
 extension LibraryEvents.Numbered {
     fileprivate init(_ event: Event<LibraryEvent>, _ wanted: LibraryEvent) {
-        var library = ""
-        // `$library/ID/…`
-        if event.topic.segments.count > 1, case .literal(let id) = event.topic.segments[1] { library = id }
+        var library = LibraryEvents.ofDevice
+        // `$library/ID/…`; what is of the device has two parts.
+        if event.topic.segments.count > 2, case .literal(let id) = event.topic.segments[1] { library = id }
         self.init(
             library: library, epoch: event.epoch, sequence: event.sequence, time: event.time, event: wanted)
     }

@@ -25,7 +25,6 @@ extension LibraryService {
 
     /// Goes on with what was to be done, where this device is up; nothing when there was no job yet.
     func startJobs() async {
-        await jobs.reopen()
         guard keepsUp, await jobs.isThere else { return }
         do { try await jobs.start() } catch {
             logger.error("The jobs do not run.", metadata: ["error": "\(error)"])

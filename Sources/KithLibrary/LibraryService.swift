@@ -18,6 +18,8 @@ public final class LibraryService: Service {
     let disk = DiskExecutor()
     /// The jobs of the device, to be shared with other services.
     package let jobs: JobBoard
+    /// Tells what becomes of the jobs, and of volumes.
+    let deviceEvents: DeviceEvents
     let keepsUp: Bool
     let logger: Logger
     /// This service, for its jobs.
@@ -51,6 +53,7 @@ public final class LibraryService: Service {
             await owner.service?.extractChanges(in: library)
         }
         jobs = JobBoard(path: directory + "/jobs.sqlite", logger: logger)
+        deviceEvents = DeviceEvents(jobs, logger: logger)
         self.keepsUp = keepsUp
         self.logger = logger
         self.name = name
@@ -82,7 +85,11 @@ public final class LibraryService: Service {
 
     /// Opens the libraries that are not closed, begins to keep their locations up, and goes on with what was to be done.
     public func start(_ context: StartContext) async throws {
-        if let events = context.events { await collection.publish(in: events) }
+        await jobs.reopen()
+        if let events = context.events {
+            await collection.publish(in: events)
+            await deviceEvents.start(in: events)
+        }
         protection.set(context.protection)
         extractor?.open()
         await collection.start()
@@ -92,6 +99,7 @@ public final class LibraryService: Service {
     /// Ends jobs, scans and watching, and closes the indexes.
     public func stop() async {
         await jobs.stop()
+        await deviceEvents.stop()
         extractor?.close()
         await collection.stop()
     }

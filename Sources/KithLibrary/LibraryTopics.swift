@@ -30,26 +30,37 @@ final class LibraryTopics: Sendable {
     /// Publishes an event, if somebody has asked for any.
     func publish(_ event: LibraryEvent) {
         guard areWanted else { return }
-        var kind = EventHub.OwnEvent.remembered
         let name: String
         switch event {
         case .files: name = "files"
         case .locationAdded, .locationRemoved, .scanBegan, .scanEnded: name = "locations"
-        case .scanProgressed(let scan): (name, kind) = ("scans/\(scan.place.location)", .state)
+        case .scanProgressed(let scan): name = "scans/\(scan.place.location)"
         case .tags: name = "tags"
         default: name = "other"
         }
-        // Within their bounds, events of our own can be published; if one could not, nobody could do anything about it.
-        guard let topic = try? TopicPath("$library/\(library)/\(name)"), let message = try? Events.Message(event)
-        else { return }
-        _ = try? hub.publish(message, value: event, to: topic, isOwn: true, as: kind)
+        Self.publish(event, to: "$library/\(library)/\(name)", in: hub)
     }
 
-    /// The events of all libraries of this device, or of one.
+    /// Publishes an event at a topic of the device's own.
+    static func publish(_ event: LibraryEvent, to topic: String, in hub: EventHub?) {
+        let kind: EventHub.OwnEvent =
+            switch event {
+            case .scanProgressed, .jobProgressed: .state
+            default: .remembered
+            }
+        // Within their bounds, events of our own can be published; if one could not, nobody could do anything about it.
+        guard let topic = try? TopicPath(topic), let message = try? Events.Message(event) else { return }
+        _ = try? hub?.publish(message, value: event, to: topic, isOwn: true, as: kind)
+    }
+
+    /// The events of all libraries of this device, or of one; for its own person those of the device, too.
+    ///
+    /// The latter's topics have one part less: what another device follows has no place for them.
     static func follow(
-        _ library: String?, in hub: EventHub, buffer: Int, after position: LibraryEvents.Position?
+        _ library: String?, in hub: EventHub, isOwner: Bool, buffer: Int, after position: LibraryEvents.Position?
     ) throws(KithError) -> Subscription<LibraryEvent> {
-        try hub.follow(
-            TopicPath("$library/\(library ?? "*")/>"), as: LibraryEvent.self, buffer: buffer, after: position)
+        let pattern =
+            if let library { "$library/\(library)/>" } else { isOwner ? "$library/>" : "$library/*/>" }
+        return try hub.follow(TopicPath(pattern), as: LibraryEvent.self, buffer: buffer, after: position)
     }
 }

@@ -32,22 +32,7 @@ package final class VolumesService: Service {
 
     private func list(_ input: Volumes.List.Input) async throws -> Volumes.List.Output {
         Volumes.List.Output(
-            volumes: try await disk.run { self.table.list(all: input.all).prefix(512).map(Self.described) })
-    }
-
-    private static func described(_ volume: MountedVolume) -> Volumes.Volume {
-        let kind: Volumes.Kind =
-            switch volume.kind {
-            case .internal: .internal
-            case .external: .external
-            case .network: .network
-            case .virtual: .virtual
-            }
-        return Volumes.Volume(
-            path: Files.Path(bytes: volume.mount.point), device: String(decoding: volume.mount.source, as: UTF8.self),
-            fileSystem: volume.mount.type, kind: kind, label: volume.label, uuid: volume.uuid,
-            fingerprint: volume.fingerprint, capacity: volume.capacity, free: volume.free,
-            isReadOnly: volume.isReadOnly, problem: volume.problem)
+            volumes: try await disk.run { self.table.list(all: input.all).prefix(512).map(Volumes.Volume.init) })
     }
 
     private func follow(_ input: Volumes.List.Input, _ pending: PendingStream<Volumes.Follow>) async throws {
@@ -68,7 +53,7 @@ package final class VolumesService: Service {
     }
 
     /// How full it is is no change of what is mounted.
-    private static func withoutRoom(_ volume: Volumes.Volume) -> Volumes.Volume {
+    static func withoutRoom(_ volume: Volumes.Volume) -> Volumes.Volume {
         var volume = volume
         volume.free = nil
         volume.capacity = nil
@@ -114,6 +99,23 @@ package final class VolumesService: Service {
             try VolumeEjection.eject(volume)
         }
         return Nothing()
+    }
+}
+
+extension Volumes.Volume {
+    init(_ volume: MountedVolume) {
+        let kind: Volumes.Kind =
+            switch volume.kind {
+            case .internal: .internal
+            case .external: .external
+            case .network: .network
+            case .virtual: .virtual
+            }
+        self.init(
+            path: Files.Path(bytes: volume.mount.point), device: String(decoding: volume.mount.source, as: UTF8.self),
+            fileSystem: volume.mount.type, kind: kind, label: volume.label, uuid: volume.uuid,
+            fingerprint: volume.fingerprint, capacity: volume.capacity, free: volume.free,
+            isReadOnly: volume.isReadOnly, problem: volume.problem)
     }
 }
 

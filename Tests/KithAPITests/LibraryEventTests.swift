@@ -50,6 +50,23 @@ import Testing
         }
     }
 
+    @Test func `of jobs and volumes are narrowed to a job, a type, a kind of thing and a path`() {
+        let job = LibraryEvent.jobChanged(
+            .init(id: "ab12", number: 1, kind: "move", title: "", state: .done, created: 1))
+        let removed = LibraryEvent.jobRemoved(.init(id: "ab34"))
+        let volume = LibraryEvent.volumeAdded(
+            .init(path: "/media/stick", device: "/dev/sdb1", fileSystem: "exfat", kind: .external))
+        func wanted(_ input: LibraryEvents.Follow.Input) -> [LibraryEvent] {
+            [job, removed, volume].compactMap(input.wanted(of:))
+        }
+        #expect(wanted(.init()) == [job, removed, volume])
+        #expect(wanted(.init(resources: [.job])) == [job, removed])
+        #expect(wanted(.init(types: [.jobRemoved, .volumeAdded])) == [removed, volume])
+        #expect(wanted(.init(job: "ab1")) == [job] && wanted(.init(job: "ab")) == [job, removed])
+        #expect(wanted(.init(path: "/media")) == [volume] && wanted(.init(path: "/media/stick/a")) == [volume])
+        #expect(wanted(.init(path: "/srv")).isEmpty)
+    }
+
     @Test func `of a later version are read, as unknown`() throws {
         let text = #"{"event":{"library":"default","epoch":1,"sequence":2,"time":3,"event":{"volumeGone":{"id":7}}}}"#
         let delivery = try JSONText(Array(text.utf8)).decode(LibraryEvents.Delivery.self)
@@ -59,11 +76,17 @@ import Testing
 
     @Test func `are the same behind JSON and CBOR`() throws {
         let place = LibraryEvents.Place(location: 1, name: "tree", path: Files.Path(bytes: [47, 255]))
+        let job = Jobs.Job(
+            id: "6f1c2a52-8d6f-4f0e-9f3e-0d6a2a1a5b10", number: 7, kind: "move", title: "move 3 files", state: .running,
+            progress: .init(phase: "move", completed: 1, total: 3, rate: 2.5), created: 1, started: 2)
+        let volume = Volumes.Volume(
+            path: "/media/stick", device: "/dev/sdb1", fileSystem: "exfat", kind: .external, label: "Stick")
         let events: [LibraryEvent] = [
             files([(.added, "/srv/a")], more: 2, in: "/srv"), .locationAdded(place), .locationRemoved(place),
             .scanBegan(place), .scanProgressed(.init(place: place, progress: .init(entries: 3))),
             .scanEnded(.init(place: place, progress: .init(isLast: true), problem: "gone")),
-            .tags(.init(added: ["a/b"], paths: ["/srv/a"], more: 1)),
+            .tags(.init(added: ["a/b"], paths: ["/srv/a"], more: 1)), .jobChanged(job),
+            .jobProgressed(job), .jobRemoved(.init(id: job.id)), .volumeAdded(volume), .volumeRemoved(volume),
         ]
         for event in events {
             #expect(try JSONText(encoding: event).decode(LibraryEvent.self) == event)

@@ -14,6 +14,7 @@ import Testing
         list 0
         found 0
         found 1 report.txt
+        job testVolume done
         cancelled true
         stopped true
 
@@ -108,6 +109,13 @@ import Testing
                 say("found", len(names), *names)
                 if names:
                     break
+        with kith.events.library(types=["job.changed"]) as events:
+            started = kith.volumes.test(path=sys.argv[1], size=1 << 20)["job"]
+            for delivery in events:
+                job = delivery["event"]["event"]["jobChanged"]
+                if job["id"] == started and job["state"] == "done":
+                    say("job", job["kind"], job["state"])
+                    break
         events = kith.events.library(types=["tags.changed"])
         threading.Timer(0.05, events.cancel).start()
         try:
@@ -145,6 +153,15 @@ import Testing
             const names = difference.found.map((entry) => String(entry.path).split("/").pop());
             console.log("found", names.length, ...names);
             if (names.length > 0) break;
+          }
+          const jobs = await kith.events.library({ types: ["job.changed"] });
+          const started = (await kith.volumes.test({ path: process.argv[2], size: 1 << 20 })).job;
+          for await (const delivery of jobs) {
+            if (!("event" in delivery) || !("jobChanged" in delivery.event.event)) continue;
+            const job = delivery.event.event.jobChanged;
+            if (job.id !== started || job.state !== "done") continue;
+            console.log("job", job.kind, job.state);
+            break;
           }
           const stop = new AbortController();
           const events = await kith.events.library({ types: ["tags.changed"] }, { signal: stop.signal });
@@ -221,6 +238,13 @@ import Testing
             }
             say((["found", "\\(names.count)"] + names).joined(separator: " "))
             if !names.isEmpty { break }
+        }
+        let jobs = try await kith.events.library(types: [.jobChanged])
+        let started = try await kith.volumes.test(path: .string(CommandLine.arguments[1]), size: 1 << 20).job
+        for try await delivery in jobs {
+            guard let job = delivery.event?.event.jobChanged, job.id == started, job.state == .done else { continue }
+            say("job", job.kind, job.state.rawValue)
+            break
         }
         let following = Task {
             for try await event in try await kith.events.library(types: [.tagsChanged]) { say(event) }

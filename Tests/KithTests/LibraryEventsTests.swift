@@ -58,9 +58,12 @@ import Testing
         }
     }
 
+    /// What happens to libraries alone: a device begins jobs by itself.
+    private static let ofLibraries = LibraryEvents.Follow.Input(resources: [.file, .location, .tag])
+
     /// Begins to follow, and returns when the subscription is there.
     private func follow(
-        _ client: Client, _ place: Place, _ input: LibraryEvents.Follow.Input = .usual, on device: String? = nil
+        _ client: Client, _ place: Place, _ input: LibraryEvents.Follow.Input = ofLibraries, on device: String? = nil
     ) async throws -> Task<[LibraryEvents.Numbered], any Error> {
         let before = place.device.events?.counts.subscriptions ?? 0
         let task = Task {

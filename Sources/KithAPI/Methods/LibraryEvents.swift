@@ -1,7 +1,7 @@
 import KithIdentity
 import KithWire
 
-/// Something that happened to a library.
+/// Something that happened to a library, or to the device that holds it.
 @nonexhaustive
 public enum LibraryEvent: Hashable, Sendable {
     /// Files came, changed, moved or went, in one transaction.
@@ -18,6 +18,16 @@ public enum LibraryEvent: Hashable, Sendable {
     case scanEnded(LibraryEvents.Scan)
     /// Files got tags or lost some, or a tag was deleted.
     case tags(LibraryEvents.TagChanges)
+    /// A job was added, or its state is another one; for the device's own person only.
+    case jobChanged(Jobs.Job)
+    /// A job goes on; of those that wait for a slow subscriber only the last one of a job is delivered.
+    case jobProgressed(Jobs.Job)
+    /// A job is not kept any more.
+    case jobRemoved(Jobs.Reference)
+    /// A file system was mounted; for the device's own person only.
+    case volumeAdded(Volumes.Volume)
+    /// A file system was unmounted, or its disk was taken out; its room is not told.
+    case volumeRemoved(Volumes.Volume)
     /// An event of a later version.
     case unknown
 
@@ -44,6 +54,16 @@ public enum LibraryEvent: Hashable, Sendable {
         case scanEnded = "scan.ended"
         /// Tags that were given, taken away or deleted.
         case tagsChanged = "tags.changed"
+        /// A job that was added, or whose state is another one.
+        case jobChanged = "job.changed"
+        /// A job that goes on.
+        case jobProgressed = "job.progressed"
+        /// A job that is not kept any more.
+        case jobRemoved = "job.removed"
+        /// A file system that was mounted.
+        case volumeAdded = "volume.added"
+        /// A file system that was unmounted.
+        case volumeRemoved = "volume.removed"
     }
 
     /// The things that events are about.
@@ -55,11 +75,18 @@ public enum LibraryEvent: Hashable, Sendable {
         case location
         /// Tags.
         case tag
+        /// Jobs of the device, operations on files among them.
+        case job
+        /// Mounted file systems.
+        case volume
     }
 }
 
 /// The events of a device's library.
 public enum LibraryEvents {
+    /// The ``Numbered/library`` of jobs and volumes, which belong to the device and to no library of it.
+    public static let ofDevice = "device"
+
     /// A place among the events of a device.
     public typealias Position = Events.Follow.Position
 
@@ -175,7 +202,7 @@ public enum LibraryEvents {
 
     /// An event with its number.
     public struct Numbered: Codable, Hashable, Sendable {
-        /// The library's id.
+        /// The library's id; ``LibraryEvents/ofDevice`` for jobs and volumes.
         public var library: String
         /// The time at which the device began to count, in milliseconds since 1970.
         public var epoch: UInt64
@@ -206,17 +233,21 @@ public enum LibraryEvents {
     }
 
     /// Sends what happens to the library, as it happens, until the caller leaves.
+    ///
+    /// The device's own person hears of its jobs and volumes, too; other devices do not.
     public enum Follow: StreamMethod {
         /// The input: what is wanted.
         public struct Input: Codable, Hashable, Sendable {
-            /// The library, by its name or its id; absent: any.
+            /// The library, by its name or its id, without jobs and volumes then; absent: any.
             public var library: String?
             /// The types wanted; none: all.
             public var types: [LibraryEvent.Kind]
             /// The things wanted; none: all.
             public var resources: [LibraryEvent.Resource]
-            /// Wants only what is at this path, beneath it or around it; absent: all.
+            /// Wants only what is at this path, beneath it or around it, and no jobs; absent: all.
             public var path: Files.Path?
+            /// Wants only this job, by its id or the beginning of it; absent: all.
+            public var job: String?
             /// The last event received before; those behind it are sent first, or a gap where they are not kept.
             public var after: Position?
             /// The number of events kept while the caller is slow, 1…4096; then the oldest make room, and a gap says so.
@@ -225,12 +256,13 @@ public enum LibraryEvents {
             /// Makes the input.
             public init(
                 library: String? = nil, types: [LibraryEvent.Kind] = [], resources: [LibraryEvent.Resource] = [],
-                path: Files.Path? = nil, after: Position? = nil, buffer: UInt64 = 256
+                path: Files.Path? = nil, job: String? = nil, after: Position? = nil, buffer: UInt64 = 256
             ) {
                 self.library = library
                 self.types = types
                 self.resources = resources
                 self.path = path
+                self.job = job
                 self.after = after
                 self.buffer = buffer
             }
@@ -257,36 +289,6 @@ extension LibraryEvents.Follow.Input: OmissibleInput {
     public static var required: Set<String> { [] }
 }
 
-extension LibraryEvents.Follow.Input {
-    /// The part of an event that is wanted; `nil` when none is.
-    ///
-    /// An event that lists only some of its files is wanted when those it does not list may be.
-    package func wanted(of event: LibraryEvent) -> LibraryEvent? {
-        guard event.kinds.contains(where: { types.isEmpty || types.contains($0) }),
-            resources.isEmpty || event.resource.map(resources.contains) ?? true
-        else { return nil }
-        switch event {
-        case .files(var files):
-            guard path.map({ files.folder.isAround($0) || $0.isAround(files.folder) }) ?? true else { return nil }
-            files.changes.removeAll { change in
-                if !types.isEmpty, !types.contains(change.kind.type) { return true }
-                return path.map { !$0.isAround(change.path) && !(change.from.map($0.isAround) ?? false) } ?? false
-            }
-            return files.changes.isEmpty && files.more == 0 ? nil : .files(files)
-        case .locationAdded(let place), .locationRemoved(let place), .scanBegan(let place):
-            return concerns(place.path) ? event : nil
-        case .scanProgressed(let scan), .scanEnded(let scan): return concerns(scan.place.path) ? event : nil
-        case .tags(let tags):
-            // A tag that is deleted concerns files that nobody lists.
-            let isWanted = path == nil || !tags.deleted.isEmpty || tags.more > 0 || tags.paths.contains(where: concerns)
-            return isWanted ? event : nil
-        case .unknown: return event
-        }
-    }
-
-    private func concerns(_ other: Files.Path) -> Bool { path.map { $0.isAround(other) || other.isAround($0) } ?? true }
-}
-
 extension LibraryEvent {
     /// The types it is counted among.
     public var kinds: [Kind] {
@@ -304,6 +306,11 @@ extension LibraryEvent {
         case .scanProgressed: [.scanProgressed]
         case .scanEnded: [.scanEnded]
         case .tags: [.tagsChanged]
+        case .jobChanged: [.jobChanged]
+        case .jobProgressed: [.jobProgressed]
+        case .jobRemoved: [.jobRemoved]
+        case .volumeAdded: [.volumeAdded]
+        case .volumeRemoved: [.volumeRemoved]
         case .unknown: Kind.allCases
         }
     }
@@ -314,6 +321,8 @@ extension LibraryEvent {
         case .files: .file
         case .locationAdded, .locationRemoved, .scanBegan, .scanProgressed, .scanEnded: .location
         case .tags: .tag
+        case .jobChanged, .jobProgressed, .jobRemoved: .job
+        case .volumeAdded, .volumeRemoved: .volume
         case .unknown: nil
         }
     }
@@ -330,20 +339,12 @@ extension LibraryEvents.FileChange.Kind {
     }
 }
 
-extension Files.Path {
-    /// Tells whether the other path is this one, or beneath it.
-    fileprivate func isAround(_ other: Files.Path) -> Bool {
-        let own = bytes.last == UInt8(ascii: "/") ? bytes.dropLast() : bytes[...]
-        guard other.bytes.starts(with: own) else { return false }
-        return other.bytes.count == own.count || other.bytes[own.count] == UInt8(ascii: "/")
-    }
-}
-
 // MARK: - As they are written
 
 extension LibraryEvent: Codable {
     private enum CodingKeys: String, CodingKey, CaseIterable {
         case files, locationAdded, locationRemoved, scanBegan, scanProgressed, scanEnded, tags
+        case jobChanged, jobProgressed, jobRemoved, volumeAdded, volumeRemoved
     }
 
     /// Reads an object of one member, named for its case; one that is not known is ``unknown``.
@@ -361,6 +362,11 @@ extension LibraryEvent: Codable {
         case .scanProgressed: self = .scanProgressed(try container.decode(LibraryEvents.Scan.self, forKey: key))
         case .scanEnded: self = .scanEnded(try container.decode(LibraryEvents.Scan.self, forKey: key))
         case .tags: self = .tags(try container.decode(LibraryEvents.TagChanges.self, forKey: key))
+        case .jobChanged: self = .jobChanged(try container.decode(Jobs.Job.self, forKey: key))
+        case .jobProgressed: self = .jobProgressed(try container.decode(Jobs.Job.self, forKey: key))
+        case .jobRemoved: self = .jobRemoved(try container.decode(Jobs.Reference.self, forKey: key))
+        case .volumeAdded: self = .volumeAdded(try container.decode(Volumes.Volume.self, forKey: key))
+        case .volumeRemoved: self = .volumeRemoved(try container.decode(Volumes.Volume.self, forKey: key))
         }
     }
 
@@ -375,6 +381,11 @@ extension LibraryEvent: Codable {
         case .scanProgressed(let scan): try container.encode(scan, forKey: .scanProgressed)
         case .scanEnded(let scan): try container.encode(scan, forKey: .scanEnded)
         case .tags(let tags): try container.encode(tags, forKey: .tags)
+        case .jobChanged(let job): try container.encode(job, forKey: .jobChanged)
+        case .jobProgressed(let job): try container.encode(job, forKey: .jobProgressed)
+        case .jobRemoved(let job): try container.encode(job, forKey: .jobRemoved)
+        case .volumeAdded(let volume): try container.encode(volume, forKey: .volumeAdded)
+        case .volumeRemoved(let volume): try container.encode(volume, forKey: .volumeRemoved)
         case .unknown: break
         }
     }

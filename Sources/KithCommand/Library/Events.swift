@@ -9,13 +9,15 @@ import KithWire
 struct EventsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "events",
-        abstract: "Print what happens to the library as it happens.",
+        abstract: "Print what happens to the library, jobs and volumes as it happens.",
         discussion: helpText(
             """
               kith events
               kith events --type file.added --type file.removed --path ~/Pictures
-              kith events --resource location                 scans and locations only
-              kith events --since 1764100000000:57 --json     what was missed, and what comes
+              kith events --resource location                scans and locations only
+              kith events --resource job --resource volume   jobs, and disks that come and go
+              kith events --job 3f2a                         how far one job is
+              kith events --since 1764100000000:57 --json    what was missed, and what comes
               kith events --device laptop
 
             One line an event, until Ctrl-C: the time, what happened, and where. Many files that changed at once are one
@@ -25,7 +27,10 @@ struct EventsCommand: AsyncParsableCommand {
             of the device that runs now, they let another call go on where this one ended. The last 1,024 events are kept
             from the first `kith events` on; a gap says that some are missing.
 
-            Another device answers with the grant `library`.
+            Copying, organizing, undoing and the like are jobs, and the files they change are events of their own. A job that
+            goes on gets a line a second at most; with --json all that is known of it, ten times a second at most.
+
+            Another device answers with the grant `library`, and tells nothing of its jobs and volumes.
 
             Types: \(LibraryEvent.Kind.allCases.map(\.rawValue).joined(separator: ", ")).
             """))
@@ -37,8 +42,10 @@ struct EventsCommand: AsyncParsableCommand {
         name: .customLong("resource"),
         help: ArgumentHelp("Print only what is about these; may be repeated.", valueName: "kind"))
     private var resources: [EventWord<LibraryEvent.Resource>] = []
-    @Option(help: "Print only what is at this path, beneath it or around it.") var path: String?
-    @Option(help: ArgumentHelp("Print only of this library.", valueName: "name")) var library: String?
+    @Option(help: "Print only what is at this path, beneath it or around it; no jobs.") var path: String?
+    @Option(help: ArgumentHelp("Print only this job, by the beginning of its id.", valueName: "id")) var job: String?
+    @Option(help: ArgumentHelp("Print only of this library; no jobs, no volumes.", valueName: "name"))
+    var library: String?
     @Option(help: ArgumentHelp("Begin behind this event: EPOCH:SEQUENCE, or SEQUENCE.", valueName: "place"))
     var since: EventPlace?
     @Flag(help: "Print a line for each file that an event lists.") var each = false
@@ -56,7 +63,7 @@ struct EventsCommand: AsyncParsableCommand {
     private func follow(_ last: Locked<LibraryEvents.Position?>) async throws {
         let client = try await runningClient(globals)
         var input = LibraryEvents.Follow.Input(
-            library: library, types: types.map(\.value), resources: resources.map(\.value))
+            library: library, types: types.map(\.value), resources: resources.map(\.value), job: job)
         if let path {
             // Of another device it is whole already, or means nothing there.
             let whole = device == nil ? URL(fileURLWithPath: path).standardizedFileURL.path : path
@@ -66,12 +73,13 @@ struct EventsCommand: AsyncParsableCommand {
             input.path = Files.Path(whole)
         }
         input.after = try await since?.position(client, on: device)
+        var jobs = JobLines()
         for try await delivery in client.events(input, on: device) {
             if globals.json { printLine(String(decoding: try JSONText.encode(delivery), as: UTF8.self)) }
             switch delivery {
             case .event(let event):
                 last.set(event.position)
-                if !globals.json { for line in lines(event) { printLine(line) } }
+                if !globals.json, jobs.isWorthALine(event) { for line in lines(event) { printLine(line) } }
             case .gap(let gap):
                 if !globals.json { note("kith: \(Self.text(gap))") }
             }
@@ -142,6 +150,10 @@ struct EventsCommand: AsyncParsableCommand {
                 count == 1 && tags.more == 0
                 ? " \(printable(tags.paths[0].description))" : count > 0 ? " \(grouped(count)) files" : ""
             return [("tags", names.joined(separator: " ") + files)]
+        case .jobChanged(let job), .jobProgressed(let job): return [("job", text(job))]
+        case .jobRemoved(let job): return [("job", "\(printable(job.id.prefix(bytes: 8))) is not kept any more")]
+        case .volumeAdded(let volume): return [("volume", "\(text(volume)) was mounted")]
+        case .volumeRemoved(let volume): return [("volume", "\(text(volume)) is gone")]
         default: return [("event", "of a later version of Kith")]
         }
     }
@@ -150,6 +162,20 @@ struct EventsCommand: AsyncParsableCommand {
 
     private func text(_ place: LibraryEvents.Place) -> String {
         "\(printable(place.name)) (\(printable(place.path.description)))"
+    }
+
+    /// `3f2a90b1 organize ~/Downloads: running  45 %  9 of 20`.
+    private func text(_ job: Jobs.Job) -> String {
+        let progress = JobText.progress(job.progress)
+        let state = job.state == .failed ? job.error.map { "failed: \(printable($0))" } : nil
+        return "\(JobText.id(job)) \(printable(job.title)): \(state ?? job.state.rawValue)"
+            + (job.state == .running && !progress.isEmpty ? "  \(progress)" : "")
+    }
+
+    private func text(_ volume: Volumes.Volume) -> String {
+        let label = volume.label.map { " “\(printable($0))”" } ?? ""
+        let origin = "\(printable(volume.device)), \(printable(volume.fileSystem))"
+        return "\(printable(volume.path.description))\(label) (\(origin))"
     }
 
     private func counts(_ scan: LibraryEvents.Scan) -> String {
@@ -161,6 +187,26 @@ struct EventsCommand: AsyncParsableCommand {
         return parts.enumerated().filter { $0.offset == 0 || $0.element.0 > 0 }.map {
             "\(grouped(Int(clamping: $0.element.0))) \($0.element.1)"
         }.joined(separator: ", ")
+    }
+}
+
+/// Chooses the lines of jobs that go on: of each one a second.
+private struct JobLines {
+    /// When a line of a job was last printed, in milliseconds since 1970.
+    private var last: [String: Int64] = [:]
+
+    mutating func isWorthALine(_ event: LibraryEvents.Numbered) -> Bool {
+        switch event.event {
+        case .jobChanged(let job):
+            // Its next line says how far it is.
+            last[job.id] = job.state.isFinal ? nil : event.time
+        case .jobRemoved(let job): last[job.id] = nil
+        case .jobProgressed(let job):
+            guard event.time - (last[job.id] ?? 0) >= 1_000 else { return false }
+            last[job.id] = event.time
+        default: break
+        }
+        return true
     }
 }
 

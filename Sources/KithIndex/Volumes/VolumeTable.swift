@@ -67,17 +67,42 @@ package final class VolumeTable: Sendable {
     ///
     /// Blocks until all have answered, or their time is over.
     package func list(all: Bool = false) -> [MountedVolume] {
-        let table = mounts()
-        // Of several at one place only the last one is seen.
-        var seen: [[UInt8]: MountTable.Mount] = [:]
-        for mount in table.mounts { seen[mount.point] = mount }
-        let wanted = seen.values.filter { all || !$0.isPseudo }
-            .sorted { $0.point.lexicographicallyPrecedes($1.point) }.prefix(Self.maximum)
+        let wanted = visible(all: all)
         let links = Links(system: system)
         let answers = ask(wanted.map(\.point))
         return wanted.map { mount in
             described(mount, answers[mount.point], links)
         }
+    }
+
+    /// The volumes by their mounts, those of the system's own making left out.
+    ///
+    /// What is among `known` stays as it is there, and only the others are asked; without `known` nothing is. That a mount
+    /// is made read-only is no other mount.
+    package func list(since known: [MountTable.Mount: MountedVolume]?) -> [MountTable.Mount: MountedVolume] {
+        let wanted = visible(all: false).map { mount in
+            var mount = mount
+            mount.isReadOnly = false
+            return mount
+        }
+        let links = Links(system: system)
+        let answers = known.map { known in ask(wanted.filter { known[$0] == nil }.map(\.point)) }
+        var volumes: [MountTable.Mount: MountedVolume] = [:]
+        for mount in wanted {
+            var volume = known?[mount] ?? described(mount, answers?[mount.point], links)
+            if known == nil { volume.problem = nil }
+            volumes[mount] = volume
+        }
+        return volumes
+    }
+
+    /// The mounts that are seen, by their paths: of several at one place the last one.
+    private func visible(all: Bool) -> [MountTable.Mount] {
+        var seen: [[UInt8]: MountTable.Mount] = [:]
+        for mount in mounts().mounts { seen[mount.point] = mount }
+        return Array(
+            seen.values.filter { all || !$0.isPseudo }
+                .sorted { $0.point.lexicographicallyPrecedes($1.point) }.prefix(Self.maximum))
     }
 
     /// The volume that a path without links lies in.

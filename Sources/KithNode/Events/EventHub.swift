@@ -397,7 +397,7 @@ public final class EventHub: Sendable {
     // MARK: - Other devices that follow this one
 
     /// The last number.
-    var sequence: UInt64 { state.withLock { $0.sequence } }
+    package var sequence: UInt64 { state.withLock { $0.sequence } }
 
     /// Adds a device that follows, and sends it again what it missed.
     func add(_ follower: Follower, resume: Events.Follow.Position?) -> Events.Follow.Position {
