@@ -319,4 +319,34 @@ func named(_ text: String) -> Condition { .term(.name(.contains(text))) }
         for key in SortKey.Field.allCases { #expect(SearchQuery.help.contains(key.rawValue), "\(key)") }
         for flag in EntryFlag.allCases { #expect(SearchQuery.help.contains(flag.rawValue), "\(flag)") }
     }
+
+    /// The queries in the table of the help: at the beginning of a line, and those that what is beside them names.
+    private static let documented: [String] = {
+        let table = SearchQuery.help.split(separator: "\n").prefix { $0 != "Examples:" }
+        let rows = table.filter { $0.hasPrefix("  ") }.map { $0.dropFirst(2) }
+        var queries: [String] = []
+        for row in rows {
+            // The keys of an order are so long that one space has to do.
+            let end = row.firstRange(of: row.hasPrefix("sort:") ? " " : "  ")?.lowerBound ?? row.endIndex
+            // A list of values has no space in it.
+            queries += row[..<end].split(separator: ", ").map(String.init)
+            queries += row[end...].split { " ;()".contains($0) }.map(String.init).filter { word in
+                Field.allCases.contains { word.hasPrefix("\($0.rawValue):") && !word.hasSuffix(":") }
+            }
+        }
+        return queries.filter { !$0.isEmpty }
+    }()
+
+    @Test func `every query of the help is read as what it is`() throws {
+        #expect(Self.documented.count > 30 && Self.documented.contains("device:laptop"), "\(Self.documented)")
+        for text in Self.documented {
+            let query = try read(text)
+            #expect(SearchQuery.unknownFilters(in: text).isEmpty, "\(text)")
+            #expect(try read(query.description) == query, "\(text): \(query.description)")
+            // What begins as a filter is one, and not a text with a colon.
+            if Field.allCases.contains(where: { text.hasPrefix("\($0.rawValue):") }), !text.hasPrefix("sort:") {
+                #expect(query.condition != named(NameFolding.folded(text)), "\(text)")
+            }
+        }
+    }
 }
