@@ -330,7 +330,7 @@ func named(_ text: String) -> Condition { .term(.name(.contains(text))) }
             let end = row.firstRange(of: row.hasPrefix("sort:") ? " " : "  ")?.lowerBound ?? row.endIndex
             // A list of values has no space in it.
             queries += row[..<end].split(separator: ", ").map(String.init)
-            queries += row[end...].split { " ;()".contains($0) }.map(String.init).filter { word in
+            queries += row[end...].split { " ;,()".contains($0) }.map(String.init).filter { word in
                 Field.allCases.contains { word.hasPrefix("\($0.rawValue):") && !word.hasSuffix(":") }
             }
         }

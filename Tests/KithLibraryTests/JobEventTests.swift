@@ -120,7 +120,10 @@ import Testing
             try LibraryTopics.follow(nil, in: hub, isOwner: true, buffer: 8, after: nil),
             try LibraryTopics.follow(nil, in: hub, isOwner: false, buffer: 8, after: nil)
         )
-        defer { (own.cancel(), other.cancel()) }
+        defer {
+            own.cancel()
+            other.cancel()
+        }
         let job = LibraryEvent.jobRemoved(.init(id: "1"))
         let tags = LibraryEvent.tags(.init(deleted: ["a"]))
         for topic in ["$library/job-1", "$library/volumes"] { LibraryTopics.publish(job, to: topic, in: hub) }

@@ -75,7 +75,8 @@ import Glibc
             guard case .jobChanged(let first)? = events.first?.event, case .jobChanged(let last)? = events.last?.event
             else { throw KithError(.invalid, "\(events)") }
             #expect(first.id == id && first.kind == "testVolume")
-            #expect(last.state == .done && last == (try await client.jobs.get(.init(id: id)).job))
+            let job = try await client.jobs.get(.init(id: id)).job
+            #expect(last.state == .done && last == job)
             try await eventually { device.events?.counts.subscriptions == 0 }
         }
     }

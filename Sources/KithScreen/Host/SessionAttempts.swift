@@ -22,7 +22,8 @@ struct SessionAttempts {
         var isAsking = false
 
         func isOver(at now: ContinuousClock.Instant) -> Bool {
-            !isAsking && begun.allSatisfy { now - $0 >= .seconds(60) } && (refused.map { now - $0 >= SessionAttempts.memory } ?? true)
+            guard !isAsking, begun.allSatisfy({ now - $0 >= .seconds(60) }) else { return false }
+            return refused.map { now - $0 >= SessionAttempts.memory } ?? true
         }
     }
 
