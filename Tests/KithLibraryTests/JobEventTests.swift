@@ -69,8 +69,8 @@ import Testing
         let events = DeviceEvents(board, interval: .zero, logger: Logger(label: "test"))
         await events.start(in: hub)
         await events.want()
-        // Room for two: what a job is when it begins, and when it ends.
-        let subscription = try LibraryTopics.follow(nil, in: hub, isOwner: true, buffer: 2, after: nil)
+        // Room for three: what a job is as queued and as running, and how far it is.
+        let subscription = try LibraryTopics.follow(nil, in: hub, isOwner: true, buffer: 3, after: nil)
         defer { subscription.cancel() }
         let id = try await queue.add(Reporting(reports: reports), .init()).uuidString.lowercased()
         for number in 1...UInt64(50) {
