@@ -45,7 +45,7 @@ struct MLSVectorsVerify: ParsableCommand {
             let report: VectorReport
             do { report = try Vectors.verify(kind, json: [UInt8](content)) } catch {
                 // One bad file says nothing of the others.
-                let failure = "holds no \(kind.rawValue) vectors: \(printable(String(describing: error)))"
+                let failure = "holds no \(kind.rawValue) vectors"
                 rows.append(Row(file: kind.fileName, passed: [:], skipped: [:], failures: [failure], seconds: 0))
                 if !globals.json { printLine("\(kind.fileName) \(failure)") }
                 continue
