@@ -14,6 +14,7 @@ import Logging
 actor DeviceEvents {
     private let board: JobBoard
     private let interval: Duration
+    private let tellsVolumes: Bool
     private let logger: Logger
     private let volumes = VolumeTable()
     private let disk = DiskExecutor()
@@ -24,9 +25,12 @@ actor DeviceEvents {
     private var following: [Task<Void, Never>] = []
 
     /// Makes one that says no more often than each `interval` that a job goes on; what changes meanwhile comes together.
-    init(_ board: JobBoard, interval: Duration = .milliseconds(100), logger: Logger) {
+    ///
+    /// `tellsVolumes` is false for tests of jobs: the machine's volumes are everybody's.
+    init(_ board: JobBoard, interval: Duration = .milliseconds(100), tellsVolumes: Bool = true, logger: Logger) {
         self.board = board
         self.interval = interval
+        self.tellsVolumes = tellsVolumes
         self.logger = logger
     }
 
@@ -57,7 +61,7 @@ actor DeviceEvents {
 
     private func follow() async {
         await followJobs()
-        followVolumes()
+        if tellsVolumes { followVolumes() }
     }
 
     // MARK: - Jobs

@@ -66,7 +66,7 @@ import Testing
         let (reports, continuation) = AsyncStream.makeStream(of: UInt64.self)
         let board = board([Reporting(reports: reports)])
         let queue = try await board.start()
-        let events = DeviceEvents(board, interval: .zero, logger: Logger(label: "test"))
+        let events = DeviceEvents(board, interval: .zero, tellsVolumes: false, logger: Logger(label: "test"))
         await events.start(in: hub)
         await events.want()
         // Room for three: what a job is as queued and as running, and how far it is.
@@ -98,7 +98,7 @@ import Testing
         let queue = try await board.start()
         let first = try await queue.add(Empty(), .init()).uuidString.lowercased()
         await queue.untilIdle()
-        let events = DeviceEvents(board, interval: .zero, logger: Logger(label: "test"))
+        let events = DeviceEvents(board, interval: .zero, tellsVolumes: false, logger: Logger(label: "test"))
         await events.start(in: hub)
         await events.want()
         let subscription = try LibraryTopics.follow(nil, in: hub, isOwner: true, buffer: 4_096, after: nil)
