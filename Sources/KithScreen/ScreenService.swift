@@ -104,12 +104,16 @@ package final class ScreenService: Service {
             throw KithError(.invalid, "A screen has a rate of 1 to 240 and a quality of 1 to 100.")
         }
         let rules = try currentRules()
-        guard host.count < Int(rules.limit) else {
-            throw KithError(.exhausted, "As many devices see this screen as may: \(rules.limit).")
-        }
-        let source = try await host.source()
+        let endings = host.endings
+        // First: a session that goes on is none too many.
+        let former: Screen.Permissions? =
+            if let id = input.resumes { await host.resume(id, of: context.caller, at: .now) } else { nil }
         do {
-            let permissions = try await permissions(for: input, context, rules)
+            guard host.count < Int(rules.limit) else {
+                throw KithError(.exhausted, "As many devices see this screen as may: \(rules.limit).")
+            }
+            let source = try await host.source()
+            let permissions = try await permissions(for: input, resuming: former, context, rules)
             let displays = try await source.displays
             guard let display = displays.first(where: { $0.number == input.display ?? 0 }) ?? displays.first else {
                 throw KithError(.notFound, "There is no display.")
@@ -125,7 +129,7 @@ package final class ScreenService: Service {
                 Screen.View.Output(
                     session: session.id, source: source.name, display: display, displays: displays,
                     permissions: permissions))
-            host.insert(session)
+            host.insert(session, after: endings)
             try await serve(session, source, input, stream, context)
         } catch {
             await host.closeIfUnused()
@@ -156,24 +160,25 @@ package final class ScreenService: Service {
             }
         } catch {
             // What was called off by losing the connection may go on; what somebody ended may not.
-            let mayResume = context.caller != .owner && context.calledOff()?.code != .denied
-            await host.remove(session, mayResume: mayResume, at: .now)
+            let isLost = context.caller != .owner && context.calledOff()?.code != .denied
+            await host.remove(session, isLost: isLost, at: .now)
             throw error
         }
-        await host.remove(session, mayResume: false, at: .now)
+        await host.remove(session, isLost: false, at: .now)
     }
 
     /// What a session may do, once a person was asked where the rules want it.
     private func permissions(
-        for input: Screen.View.Input, _ context: CallContext, _ rules: ScreenSessions.Rules
+        for input: Screen.View.Input, resuming former: Screen.Permissions?, _ context: CallContext,
+        _ rules: ScreenSessions.Rules
     ) async throws -> Screen.Permissions {
         let isOwner = context.caller == .owner
         let wanted = Screen.Permissions(
             control: input.wants.control && (isOwner || context.grants.allows(.screen(.control))),
             clipboard: input.wants.clipboard && (isOwner || context.grants.allows(.screen(.clipboard))))
-        if let former = input.resumes, let had = host.resume(former, of: context.caller, at: .now) {
+        if let former {
             return Screen.Permissions(
-                control: wanted.control && had.control, clipboard: wanted.clipboard && had.clipboard)
+                control: wanted.control && former.control, clipboard: wanted.clipboard && former.clipboard)
         }
         let device = context.caller.device
         if let device { try attempts.withLock { attempts throws(KithError) in try attempts.begin(device, at: .now) } }

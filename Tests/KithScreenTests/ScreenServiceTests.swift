@@ -251,6 +251,48 @@ struct ScreenServiceTests {
         #expect(witness.openings == 2)
     }
 
+    @Test("A viewer that comes back before its loss was noticed takes its session's place")
+    func replacing() async throws {
+        let stage = try Stage(.init(consent: .unattended, limit: 1))
+        let client = Client(stage.carrier())
+        let first = try await client.open(Screen.View.self, .init(wants: .init(control: true)))
+        _ = try await Client(stage.owner()).call(ScreenSessions.SetRules.self, .init(consent: .ask, limit: 1))
+        let other = Client(stage.carrier(Stage.own))
+        await #expect(throws: KithError(.exhausted, "")) {
+            _ = try await other.open(Screen.View.self, .init(resumes: first.output.session))
+        }
+        let second = try await client.open(
+            Screen.View.self, .init(wants: .init(control: true), resumes: first.output.session))
+        #expect(second.output.permissions.control && second.output.session != first.output.session)
+        var last: ScreenUpdate?
+        while let update = try await first.stream.receive() { last = update }
+        guard case .ended(.closed, _)? = last else {
+            Issue.record("the first session's last word is \(String(describing: last))")
+            return
+        }
+        // Nobody takes the place of what is over.
+        await #expect(throws: KithError(.exhausted, "")) {
+            _ = try await client.open(Screen.View.self, .init(resumes: first.output.session))
+        }
+        second.stream.abort(.cancelled)
+    }
+
+    @Test("What somebody ended is handed over to nobody, and neither is what is to be asked about anew")
+    func handingOver() {
+        let rectangle = Screen.Rectangle(x: 0, y: 0, width: 8, height: 8)
+        func session() -> HostSession {
+            HostSession(
+                id: "a", caller: .device(Stage.foreign, name: "phone", paired: true), since: 0,
+                display: Screen.Display(number: 0, name: "all", bounds: rectangle, isPrimary: true),
+                permissions: .init(control: true))
+        }
+        let (ended, asked, lost) = (session(), session(), session())
+        ended.end(KithError(.denied, "Somebody at the screen ended it."))
+        asked.forbidResuming()
+        #expect(ended.handOver() == nil && asked.handOver() == nil)
+        #expect(lost.handOver() == .init(control: true) && lost.handOver() == nil && !lost.mayResume)
+    }
+
     @Test("Who is put out is told why, and does not come back by itself")
     func panic() async throws {
         let stage = try Stage(.init(consent: .unattended))

@@ -31,6 +31,7 @@ final class HostSession: Sendable {
         var display: Screen.Display
         var pictures: UInt64 = 0
         var bytes: UInt64 = 0
+        var mayResume = true
     }
 
     let id: String
@@ -113,8 +114,30 @@ final class HostSession: Sendable {
         }
     }
 
-    /// Ends the session, with the reason for the viewer.
-    func end(_ reason: KithError) { note { $0.pending.end = $0.pending.end ?? reason } }
+    /// Whether its viewer may come back without a question once it is lost.
+    var mayResume: Bool { state.withLock { $0.mayResume } }
+
+    /// Ends the session for the one that takes its place, which gets its permissions; `nil`: none may.
+    func handOver() -> Screen.Permissions? {
+        let permissions: Screen.Permissions? = state.withLock { state in
+            guard state.mayResume else { return nil }
+            state.mayResume = false
+            return state.permissions
+        }
+        if permissions != nil { end(KithError(.closed, "The session goes on over another connection.")) }
+        return permissions
+    }
+
+    /// Has a question asked of the viewer should it come back.
+    func forbidResuming() { state.withLock { $0.mayResume = false } }
+
+    /// Ends the session for good, with the reason for the viewer.
+    func end(_ reason: KithError) {
+        note { state in
+            state.pending.end = state.pending.end ?? reason
+            state.mayResume = false
+        }
+    }
 
     private func note(_ body: (inout State) -> Void) {
         state.withLock { body(&$0) }

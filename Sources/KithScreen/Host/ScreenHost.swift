@@ -26,6 +26,8 @@ final class ScreenHost: Sendable {
         var arbiter = ControlArbiter()
         var watchers: [UInt64: AsyncStream<Void>.Continuation] = [:]
         var nextWatcher: UInt64 = 0
+        /// How often all sessions were ended.
+        var endings: UInt64 = 0
     }
 
     private let state = Mutex(State())
@@ -110,19 +112,29 @@ final class ScreenHost: Sendable {
     /// The number of sessions, waiting ones included.
     var count: Int { state.withLock { $0.sessions.count + $0.waiting.count } }
 
-    func insert(_ session: HostSession) {
-        state.withLock { state in
+    /// How often all sessions were ended.
+    var endings: UInt64 { state.withLock { $0.endings } }
+
+    /// Adds a session that was let in when all had been ended `endings` times; once they were again it is, too.
+    func insert(_ session: HostSession, after endings: UInt64) {
+        let isOver = state.withLock { state in
             state.sessions[session.id] = session
-            state.former[session.id] = nil
+            return state.endings != endings
         }
+        if isOver { session.end(KithError(.denied, "Somebody at the screen ended it.")) }
         sessionsChanged()
     }
 
-    /// Takes a session out; `mayResume` says that its viewer did not leave by itself.
-    func remove(_ session: HostSession, mayResume: Bool, at now: ContinuousClock.Instant) async {
+    /// Takes a session out; `isLost` says that its viewer did not leave by itself.
+    func remove(_ session: HostSession, isLost: Bool, at now: ContinuousClock.Instant) async {
+        await takeOut(session, isLost: isLost, at: now)
+        await closeIfUnused()
+    }
+
+    private func takeOut(_ session: HostSession, isLost: Bool, at now: ContinuousClock.Instant) async {
         let release = state.withLock { state -> (any ScreenSource)? in
             state.sessions[session.id] = nil
-            if mayResume {
+            if isLost, session.mayResume {
                 state.former = state.former.filter { $0.value.until > now }
                 if state.former.count < 64 {
                     state.former[session.id] = FormerSession(
@@ -133,23 +145,33 @@ final class ScreenHost: Sendable {
         }
         if let release { await release.releaseAll() }
         sessionsChanged()
-        await closeIfUnused()
     }
 
     /// The permissions of a session that the same caller had and lost; used once.
-    func resume(_ id: String, of caller: Caller, at now: ContinuousClock.Instant) -> Screen.Permissions? {
-        state.withLock { state in
-            guard let former = state.former[id], former.caller.device == caller.device, former.until > now else {
-                return nil
-            }
+    ///
+    /// A viewer often knows of the loss before this end does: it takes the place of its session that is still there.
+    func resume(_ id: String, of caller: Caller, at now: ContinuousClock.Instant) async -> Screen.Permissions? {
+        let (former, current) = state.withLock { state -> (FormerSession?, HostSession?) in
+            if let current = state.sessions[id] { return (nil, current) }
+            guard let former = state.former[id], former.caller.device == caller.device else { return (nil, nil) }
             state.former[id] = nil
-            return former.permissions
+            return (former, nil)
         }
+        if let former, former.until > now { return former.permissions }
+        guard let current, current.caller.device == caller.device, let permissions = current.handOver() else {
+            return nil
+        }
+        await takeOut(current, isLost: false, at: now)
+        return permissions
     }
 
     /// Forgets what a device had, so that it is asked about anew.
     func forget(_ device: DeviceID) {
-        state.withLock { state in state.former = state.former.filter { $0.value.caller.device != device } }
+        let sessions = state.withLock { state in
+            state.former = state.former.filter { $0.value.caller.device != device }
+            return state.sessions.values.filter { $0.caller.device == device }
+        }
+        for session in sessions { session.forbidResuming() }
     }
 
     /// The session of this name that is the caller's.
@@ -218,6 +240,7 @@ final class ScreenHost: Sendable {
         state.withLock { state in
             for session in sessions { state.former[session.id] = nil }
             guard prefix == nil else { return }
+            state.endings += 1
             state.former = [:]
             for waiting in state.waiting.values {
                 ended.append(waiting.description)
