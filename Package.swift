@@ -19,6 +19,8 @@ let floors: [[Target]] = [
         .systemLibrary(name: "CPoppler", pkgConfig: "poppler-cpp", providers: [.apt(["libpoppler-cpp-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CKithJPEG", pkgConfig: "libturbojpeg", providers: [.apt(["libturbojpeg0-dev"])]),
+        .systemLibrary(
+            name: "COpenH264", pkgConfig: "openh264", providers: [.apt(["libopenh264-dev"]), .brew(["openh264"])]),
         // For kith-viewer alone.
         .systemLibrary(
             name: "CSDL2", pkgConfig: "SDL2_ttf", providers: [.apt(["libsdl2-dev", "libsdl2-ttf-dev"])]),
@@ -97,6 +99,11 @@ let floors: [[Target]] = [
             name: "KithRFBCodecs",
             dependencies: [
                 "KithRFB", .target(name: "CKithJPEG", condition: .when(platforms: [.linux], traits: ["Screen"])),
+            ]),
+        .target(
+            name: "KithVideo",
+            dependencies: [
+                "KithPixels", .target(name: "COpenH264", condition: .when(platforms: [.linux], traits: ["Video"])),
             ]),
         .target(name: "KithMLSVectors", dependencies: ["KithWire", "KithMLS"]),
         .target(name: "KithMLSCrypto", dependencies: ["KithMLS"]),
@@ -213,8 +220,8 @@ let floors: [[Target]] = [
         .target(
             name: "KithScreen",
             dependencies: [
-                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithRFB", "KithRFBCodecs", "KithAPI", "KithSocket",
-                "KithWindow", "KithNode", "CKithSystem", "CZlib",
+                "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithRFB", "KithRFBCodecs", "KithVideo", "KithAPI",
+                "KithSocket", "KithWindow", "KithNode", "CKithSystem", "CZlib",
                 // Elsewhere a screen is not an X server's.
                 .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"])),
                 .product(name: "Logging", package: "swift-log"),
@@ -295,8 +302,8 @@ let testing: [Target] = [
         name: "KithTesting",
         dependencies: [
             "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithCommandLine", "KithQUIC", "KithReach", "KithAPI",
-            "KithTerminal", "KithPixels", "KithRFB", "KithCatalog", "KithBrowser", "KithMLS", "KithMLSX509",
-            "KithTrust",
+            "KithTerminal", "KithPixels", "KithVideo", "KithRFB", "KithCatalog", "KithBrowser", "KithMLS",
+            "KithMLSX509", "KithTrust",
             "KithGroups", "KithNode", "KithCompatibility", "KithShell",
             "KithFiles",
             "KithForward", "KithRelayServer",
@@ -366,8 +373,8 @@ let tests: [Target] = [
         "KithLibrary", "KithIO", "KithIdentity", "KithAPI", "KithIndex", "KithJobs", "KithNode", "KithTesting", logging,
         .product(name: "GRDB", package: "GRDB.swift")),
     test(
-        "KithScreen", "KithTesting", "KithPixels", "KithRFB", "KithWindow", "CKithSystem", "KithIO", "KithIdentity",
-        "KithAPI", "KithNode", logging,
+        "KithScreen", "KithTesting", "KithPixels", "KithVideo", "KithRFB", "KithWindow", "CKithSystem", "KithIO",
+        "KithIdentity", "KithAPI", "KithNode", logging,
         .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"]))),
     test(
         "KithTelemetry", "Kith", "KithTesting",
@@ -540,7 +547,10 @@ let package = Package(
         .trait(
             name: "Viewer", description: "On Linux, kith-viewer shows another device's screen, with the system's SDL 2."
         ),
-        .default(enabledTraits: ["Zstd", "Media", "Screen", "Viewer"]),
+        .trait(
+            name: "Video", description: "On Linux, what moves on a screen travels as video, with the system's OpenH264."
+        ),
+        .default(enabledTraits: ["Zstd", "Media", "Screen", "Viewer", "Video"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),

@@ -6,17 +6,28 @@ package enum ColourConversion {
     /// Writes a picture's pixels into planes of the same size.
     package static func convert(_ picture: borrowing PixelView, into planes: inout PlanarBuffer) {
         precondition(picture.size == planes.size, "planes of the picture's size")
+        convert(picture, picture.size.bounds, into: &planes, at: (0, 0))
+    }
+
+    /// Writes the pixels of a part of a picture into planes, at a place with even coordinates; both have all of it.
+    package static func convert(
+        _ picture: borrowing PixelView, _ part: PixelRectangle, into planes: inout PlanarBuffer, at place: (x: Int, y: Int)
+    ) {
+        let target = part.moved(x: place.x - part.x, y: place.y - part.y)
+        precondition(picture.size.bounds.contains(part) && planes.size.bounds.contains(target), "pixels of both")
+        precondition(place.x % 2 == 0 && place.y % 2 == 0, "a place that has chroma of its own")
         let rows = picture.rows
-        let size = planes.size
-        for y in 0..<size.height {
-            unsafe luma(rows.row(y), into: planes.luma + y * size.width, count: size.width)
+        let (width, chromaWidth) = (planes.size.width, planes.chromaSize.width)
+        for y in 0..<part.height {
+            unsafe luma(
+                rows.row(part.y + y, part.x), into: planes.luma + (place.y + y) * width + place.x, count: part.width)
         }
-        let chroma = planes.chromaSize
-        for y in 0..<chroma.height {
-            let second = min(2 * y + 1, size.height - 1)
-            unsafe self.chroma(
-                rows.row(2 * y), rows.row(second), count: size.width, blue: planes.blue + y * chroma.width,
-                red: planes.red + y * chroma.width)
+        for y in 0..<(part.height + 1) / 2 {
+            let second = min(part.y + 2 * y + 1, part.maxY - 1)
+            let start = (place.y / 2 + y) * chromaWidth + place.x / 2
+            unsafe chroma(
+                rows.row(part.y + 2 * y, part.x), rows.row(second, part.x), count: part.width,
+                blue: planes.blue + start, red: planes.red + start)
         }
     }
 
@@ -97,12 +108,23 @@ package enum ColourConversion {
     /// Writes planes into the pixels of a picture of the same size, opaque.
     package static func convert(_ planes: borrowing PlanarBuffer, into picture: inout PixelBuffer) {
         precondition(picture.size == planes.size, "a picture of the planes' size")
-        let (size, width) = (planes.size, planes.chromaSize.width)
+        convert(planes, planes.size.bounds, into: &picture, at: (0, 0))
+    }
+
+    /// Writes a part of planes, which begins at even coordinates, into a picture, opaque; both have all of it.
+    package static func convert(
+        _ planes: borrowing PlanarBuffer, _ part: PixelRectangle, into picture: inout PixelBuffer, at place: (x: Int, y: Int)
+    ) {
+        let target = part.moved(x: place.x - part.x, y: place.y - part.y)
+        precondition(planes.size.bounds.contains(part) && picture.size.bounds.contains(target), "pixels of both")
+        precondition(part.x % 2 == 0 && part.y % 2 == 0, "a part that has chroma of its own")
+        let (width, chromaWidth) = (planes.size.width, planes.chromaSize.width)
         let rows = picture.rows
-        for y in 0..<size.height {
+        for y in 0..<part.height {
+            let chroma = (part.y + y) / 2 * chromaWidth + part.x / 2
             unsafe pixels(
-                planes.luma + y * size.width, blue: planes.blue + y / 2 * width, red: planes.red + y / 2 * width,
-                into: rows.row(y), count: size.width)
+                planes.luma + (part.y + y) * width + part.x, blue: planes.blue + chroma, red: planes.red + chroma,
+                into: rows.row(place.y + y, place.x), count: part.width)
         }
     }
 

@@ -49,6 +49,8 @@ package struct PixelRectangle: Hashable, Sendable {
     package var maxX: Int { x + width }
     /// The first row below it.
     package var maxY: Int { y + height }
+    /// Its width and height.
+    package var size: PixelSize { PixelSize(width: width, height: height) }
     /// The number of pixels.
     package var area: Int { width * height }
     /// True when it has no pixel.

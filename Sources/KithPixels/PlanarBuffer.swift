@@ -38,4 +38,21 @@
             unsafe UnsafeRawBufferPointer(start: blue, count: chroma).bytes,
             unsafe UnsafeRawBufferPointer(start: red, count: chroma).bytes)
     }
+
+    /// Takes over the planes of a codec, whose rows are `stride` and `chromaStride` bytes apart.
+    ///
+    /// The pointers have all rows of ``size`` and ``chromaSize``; no stride is smaller than a row.
+    package mutating func copy(
+        luma: UnsafePointer<UInt8>, stride: Int, blue: UnsafePointer<UInt8>, red: UnsafePointer<UInt8>, chromaStride: Int
+    ) {
+        let chroma = chromaSize
+        precondition(stride >= size.width && chromaStride >= chroma.width, "rows have their pixels")
+        for y in 0..<size.height {
+            unsafe (self.luma + y * size.width).update(from: luma + y * stride, count: size.width)
+        }
+        for y in 0..<chroma.height {
+            unsafe (self.blue + y * chroma.width).update(from: blue + y * chromaStride, count: chroma.width)
+            unsafe (self.red + y * chroma.width).update(from: red + y * chromaStride, count: chroma.width)
+        }
+    }
 }

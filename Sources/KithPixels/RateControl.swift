@@ -6,7 +6,8 @@
 /// and growing lower the rate below what the way carries, until they are gone.
 ///
 /// What is on the way and unconfirmed is limited to a round trip and a frame's time, so that at most one frame waits
-/// anywhere: at this end, and there the newest replaces it. Input does not pass through here and never waits.
+/// anywhere: at this end, and there the newest replaces it. Input does not pass through here and never waits; what is exact
+/// does not wait for video, only video for all.
 ///
 ///     offer ─▶ send ─▶ sent(bytes) ─▶ … acknowledged(first, last)
 ///           ─▶ wait: offer it, or a newer one, again then or when something is acknowledged
@@ -37,6 +38,7 @@ package struct RateControl {
         var frame: UInt64
         var bytes: Int
         var at: ContinuousClock.Instant
+        var isVideo: Bool
     }
 
     /// Bytes per second that frames may have now.
@@ -77,7 +79,7 @@ package struct RateControl {
 
     /// Answers whether a frame is sent; `frame` grows with each capture.
     package mutating func offer(
-        frame: UInt64, capturedAt: ContinuousClock.Instant, at now: ContinuousClock.Instant
+        frame: UInt64, isVideo: Bool = false, capturedAt: ContinuousClock.Instant, at now: ContinuousClock.Instant
     ) -> Answer {
         if let newest, frame < newest { return .drop }
         newest = frame
@@ -87,8 +89,9 @@ package struct RateControl {
             flight.removeAll()
             share = max(0.3, share * 0.5)
         }
-        let (limit, inFlight) = (allowance, Double(bytesInFlight))
-        guard flight.isEmpty || inFlight < limit else {
+        let before = flight.reduce(0) { $0 + ($1.isVideo && !isVideo ? 0 : $1.bytes) }
+        let (limit, inFlight) = (allowance, Double(before))
+        guard before == 0 || inFlight < limit else {
             let clear = Duration.seconds((inFlight - limit) / rate) + .milliseconds(1)
             return .wait(until: now + min(clear, Self.lateAfter / 2))
         }
@@ -97,8 +100,8 @@ package struct RateControl {
     }
 
     /// Takes in that a frame was handed to the transport.
-    package mutating func sent(frame: UInt64, bytes: Int, at now: ContinuousClock.Instant) {
-        flight.append(Sent(frame: frame, bytes: max(0, bytes), at: now))
+    package mutating func sent(frame: UInt64, isVideo: Bool = false, bytes: Int, at now: ContinuousClock.Instant) {
+        flight.append(Sent(frame: frame, bytes: max(0, bytes), at: now, isVideo: isVideo))
         // More than there can be in a second were never confirmed: a peer that says nothing costs no memory.
         if flight.count > 256 { flight.removeFirst() }
     }
@@ -112,7 +115,8 @@ package struct RateControl {
     ) {
         guard let index = flight.firstIndex(where: { $0.frame == frame }) else { return }
         let sent = flight[index]
-        flight.removeSubrange(...index)
+        // Parts of a long frame of video may still be on their way when what was sent later has come.
+        flight.removeAll { $0.frame <= frame && $0.isVideo == sent.isVideo }
         roundTrips.insert(now - sent.at, at: now)
         let sensible = Duration.seconds(-1_000_000_000)...Duration.seconds(1_000_000_000)
         guard sensible.contains(first), sensible.contains(last), first <= last else { return }

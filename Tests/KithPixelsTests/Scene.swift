@@ -115,6 +115,12 @@ struct TilePair: ~Copyable {
         return message
     }
 
+    /// Draws regions from a video of the whole screen.
+    mutating func draw(_ regions: [PixelRectangle], from planes: borrowing PlanarBuffer) throws(TileError) {
+        _ = try decoder.draw(
+            VideoLayout(isKey: true, picture: planes.size.bounds, regions: regions), from: planes)
+    }
+
     /// True when the viewer has the scene, bit for bit.
     func isExact(_ scene: borrowing Scene) -> Bool { decoder.picture.isExactly(scene.picture) }
 }

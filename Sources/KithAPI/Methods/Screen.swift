@@ -102,23 +102,26 @@ public enum Screen {
             public var display: UInt32?
             /// The pictures a second, at most 1…240.
             public var rate: UInt16
-            /// The quality of what moves, 1…100; what rests is exact at any.
+            /// The quality of what moves, 1…100, for a viewer that takes video; what rests is exact at any.
             public var quality: UInt8
             /// What else the viewer asks for, so that a person there is asked once.
             public var wants: Permissions
             /// The session of this viewer that was lost, to go on without anybody being asked again.
             public var resumes: String?
+            /// Whether what moves may come as video; absent, as older viewers leave it: all changes come exactly.
+            public var takesVideo: Bool?
 
             /// Makes the input.
             public init(
                 display: UInt32? = nil, rate: UInt16 = 60, quality: UInt8 = 80, wants: Permissions = .init(),
-                resumes: String? = nil
+                resumes: String? = nil, takesVideo: Bool? = nil
             ) {
                 self.display = display
                 self.rate = rate
                 self.quality = quality
                 self.wants = wants
                 self.resumes = resumes
+                self.takesVideo = takesVideo
             }
         }
 

@@ -5,6 +5,8 @@ public import KithWire
 public enum ScreenUpdate: Hashable, Sendable {
     /// A change of the picture.
     case picture(Picture)
+    /// A frame of what moves, for a viewer that takes video.
+    case video(Video)
     /// A message of the pointer's channel, as KithPixels writes it: a shape, a place.
     case cursor(ByteString)
     /// The displays as they are now, and the one that is shown: pictures that follow have its size.
@@ -36,6 +38,29 @@ public enum ScreenUpdate: Hashable, Sendable {
             self.continues = continues
         }
     }
+
+    /// A part of a frame of what moves: it resembles the host's picture, until the same pixels come exactly.
+    ///
+    /// Frames come in order and whole, as all of a session's picture does on its one stream, so that a viewer has every
+    /// frame that another refers to. Parts are small: changes of the picture and the pointer go between them.
+    public struct Video: Codable, Hashable, Sendable {
+        /// The number of the frame, counted with the changes of the picture.
+        public var number: UInt64
+        /// The time it was captured, in microseconds since the session began on the host.
+        public var captured: UInt64
+        /// The next bytes of the coded frame: H.264 in the constrained baseline profile (ITU-T H.264, Annex B).
+        public var bytes: ByteString
+        /// The place where the frame is drawn, as KithPixels writes it, with its last bytes; absent before.
+        public var layout: ByteString?
+
+        /// Makes a part of a frame.
+        public init(number: UInt64, captured: UInt64, bytes: ByteString, layout: ByteString? = nil) {
+            self.number = number
+            self.captured = captured
+            self.bytes = bytes
+            self.layout = layout
+        }
+    }
 }
 
 extension ScreenUpdate: StreamMessage {
@@ -52,6 +77,7 @@ extension ScreenUpdate: StreamMessage {
             var message: String
         }
         var picture: Picture?
+        var video: Video?
         var cursor: ByteString?
         var displays: Displays?
         var permissions: Screen.Permissions?
@@ -65,6 +91,8 @@ extension ScreenUpdate: StreamMessage {
         let form = try Form(from: decoder)
         if let value = form.picture {
             self = .picture(value)
+        } else if let value = form.video {
+            self = .video(value)
         } else if let value = form.cursor {
             self = .cursor(value)
         } else if let value = form.displays {
@@ -84,6 +112,7 @@ extension ScreenUpdate: StreamMessage {
         var form = Form()
         switch self {
         case .picture(let value): form.picture = value
+        case .video(let value): form.video = value
         case .cursor(let value): form.cursor = value
         case .displays(let all, let shown): form.displays = Form.Displays(all: all, shown: shown)
         case .permissions(let value): form.permissions = value
@@ -100,6 +129,10 @@ public enum ScreenReply: Hashable, Sendable {
     case received(number: UInt64, first: UInt64, last: UInt64)
     /// The whole picture is wanted anew: something was lost here.
     case refresh
+    /// The next frame of video is wanted to need no other: one could not be decoded.
+    case keyFrame
+    /// No more video is wanted: all changes are to come exactly.
+    case exactOnly
     /// Another display is wanted.
     case show(display: UInt32)
     /// Other limits are wanted: pictures a second 1…240, quality 1…100.
@@ -122,6 +155,8 @@ extension ScreenReply: StreamMessage {
         }
         var received: Received?
         var refresh: Nothing?
+        var keyFrame: Nothing?
+        var exactOnly: Nothing?
         var show: UInt32?
         var limits: Limits?
     }
@@ -135,6 +170,10 @@ extension ScreenReply: StreamMessage {
             self = .received(number: value.number, first: value.first, last: value.last)
         } else if form.refresh != nil {
             self = .refresh
+        } else if form.keyFrame != nil {
+            self = .keyFrame
+        } else if form.exactOnly != nil {
+            self = .exactOnly
         } else if let value = form.show {
             self = .show(display: value)
         } else if let value = form.limits {
@@ -154,6 +193,8 @@ extension ScreenReply: StreamMessage {
         case .received(let number, let first, let last):
             form.received = Form.Received(number: number, first: first, last: last)
         case .refresh: form.refresh = Nothing()
+        case .keyFrame: form.keyFrame = Nothing()
+        case .exactOnly: form.exactOnly = Nothing()
         case .show(let display): form.show = display
         case .limits(let rate, let quality): form.limits = Form.Limits(rate: rate, quality: quality)
         }

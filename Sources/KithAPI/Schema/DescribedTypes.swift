@@ -111,12 +111,12 @@ extension ShellFrame: SchemaCases {
 
 extension ScreenUpdate: SchemaCases {
     /// The members of its JSON form.
-    public static var schemaCases: [String] { ["picture", "cursor", "displays", "permissions", "ended"] }
+    public static var schemaCases: [String] { ["picture", "video", "cursor", "displays", "permissions", "ended"] }
 }
 
 extension ScreenReply: SchemaCases {
     /// The members of its JSON form.
-    public static var schemaCases: [String] { ["received", "refresh", "show", "limits"] }
+    public static var schemaCases: [String] { ["received", "refresh", "keyFrame", "exactOnly", "show", "limits"] }
 }
 
 extension ScreenInput: SchemaCases {

@@ -53,12 +53,19 @@ package struct TileDecoder: ~Copyable {
         return changed
     }
 
-    /// Draws what a video codec made of regions that the host named, from a picture of the same size; what is not in both
-    /// is left out.
-    package mutating func draw(_ rectangles: [PixelRectangle], from video: borrowing PixelView) {
-        for rectangle in rectangles {
-            picture.update(rectangle.intersection(picture.size.bounds).intersection(video.size.bounds), from: video)
+    /// Draws the regions of a frame of video, whose coded picture the planes are, and returns what has changed.
+    ///
+    /// After an error nothing is drawn.
+    package mutating func draw(_ layout: VideoLayout, from planes: borrowing PlanarBuffer) throws(TileError) -> PixelRegion {
+        guard planes.size == layout.picture.size else { throw .malformed("planes of another size") }
+        try layout.check(on: picture.size)
+        var changed = PixelRegion()
+        for region in layout.regions {
+            let place = region.moved(x: layout.picture.x, y: layout.picture.y)
+            ColourConversion.convert(planes, region, into: &picture, at: (place.x, place.y))
+            changed.insert(place)
         }
+        return changed
     }
 
     private mutating func start(_ reader: inout ByteReader, isCompressed: Bool) throws(TileError) {

@@ -41,7 +41,7 @@ package struct TileEncoder: ~Copyable {
         package var copied = 0
     }
 
-    private let options: Options
+    private var options: Options
     var shown = PixelBuffer(size: PixelSize(width: 0, height: 0))
     private var difference = TileDifference(size: PixelSize(width: 0, height: 0))
     private var pending = PixelRegion()
@@ -56,6 +56,16 @@ package struct TileEncoder: ~Copyable {
     /// Begins a stream; its first message has the whole screen.
     package init(options: Options = Options()) { self.options = options }
 
+    /// True when regions in motion are left to a video codec; a change begins the picture anew.
+    package var sendsVideo: Bool {
+        get { options.sendsVideo }
+        set {
+            guard newValue != options.sendsVideo else { return }
+            options.sendsVideo = newValue
+            isStarting = true
+        }
+    }
+
     /// Notes that pixels of a region may have changed; those outside the screen do not matter.
     package mutating func damaged(_ region: PixelRegion) { pending.formUnion(region) }
 
@@ -67,6 +77,24 @@ package struct TileEncoder: ~Copyable {
 
     /// True when the viewer has, or was sent, exactly the frame last encoded.
     package var isExact: Bool { plan.isEmpty && pending.isEmpty && !isStarting }
+
+    /// The parts of regions that were named for video, and that the viewer has not been sent exactly since.
+    ///
+    /// A frame that takes its time is drawn only there: the rest would spoil what is exact by now.
+    package func inexact(_ regions: [PixelRectangle]) -> [PixelRectangle] {
+        guard !plan.isEmpty else { return [] }
+        var parts: [PixelRectangle] = []
+        for region in regions {
+            let touched = difference.tiles(in: region.intersection(shown.size.bounds))
+            for row in touched.rows {
+                for column in touched.columns {
+                    let tile = row * difference.columns + column
+                    if !plan.isExact(tile) { parts.append(difference.bounds(tile).intersection(region)) }
+                }
+            }
+        }
+        return PixelRectangle.joinedInRows(parts)
+    }
 
     /// Makes a message of what changed; `nil` when nothing did.
     package mutating func encode(_ frame: borrowing PixelView, at now: ContinuousClock.Instant) -> Message? {
@@ -257,9 +285,6 @@ package struct TileEncoder: ~Copyable {
 }
 
 extension PixelRectangle {
-    /// Its width and height.
-    var size: PixelSize { PixelSize(width: width, height: height) }
-
     /// Pieces of at most `limit` pixels, cut from the left to the right.
     func parts(limit: Int) -> [PixelRectangle] {
         guard area > limit else { return [self] }
