@@ -11,7 +11,8 @@ package enum ColourConversion {
 
     /// Writes the pixels of a part of a picture into planes, at a place with even coordinates; both have all of it.
     package static func convert(
-        _ picture: borrowing PixelView, _ part: PixelRectangle, into planes: inout PlanarBuffer, at place: (x: Int, y: Int)
+        _ picture: borrowing PixelView, _ part: PixelRectangle, into planes: inout PlanarBuffer,
+        at place: (x: Int, y: Int)
     ) {
         let target = part.moved(x: place.x - part.x, y: place.y - part.y)
         precondition(picture.size.bounds.contains(part) && planes.size.bounds.contains(target), "pixels of both")
@@ -113,7 +114,8 @@ package enum ColourConversion {
 
     /// Writes a part of planes, which begins at even coordinates, into a picture, opaque; both have all of it.
     package static func convert(
-        _ planes: borrowing PlanarBuffer, _ part: PixelRectangle, into picture: inout PixelBuffer, at place: (x: Int, y: Int)
+        _ planes: borrowing PlanarBuffer, _ part: PixelRectangle, into picture: inout PixelBuffer,
+        at place: (x: Int, y: Int)
     ) {
         let target = part.moved(x: place.x - part.x, y: place.y - part.y)
         precondition(planes.size.bounds.contains(part) && picture.size.bounds.contains(target), "pixels of both")

@@ -43,7 +43,8 @@
     ///
     /// The pointers have all rows of ``size`` and ``chromaSize``; no stride is smaller than a row.
     package mutating func copy(
-        luma: UnsafePointer<UInt8>, stride: Int, blue: UnsafePointer<UInt8>, red: UnsafePointer<UInt8>, chromaStride: Int
+        luma: UnsafePointer<UInt8>, stride: Int, blue: UnsafePointer<UInt8>, red: UnsafePointer<UInt8>,
+        chromaStride: Int
     ) {
         let chroma = chromaSize
         precondition(stride >= size.width && chromaStride >= chroma.width, "rows have their pixels")

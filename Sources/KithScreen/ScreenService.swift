@@ -151,7 +151,7 @@ package final class ScreenService: Service {
                 }
                 group.addTask {
                     try await withTaskExecutorPreference(host.executor) {
-                        try await session.run(source, rate: input.rate, over: stream, host.timers)
+                        try await session.run(source, as: input, over: stream, host.timers)
                     }
                 }
                 defer { group.cancelAll() }

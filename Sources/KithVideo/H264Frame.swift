@@ -99,7 +99,9 @@ struct H264Frame: Hashable {
     /// Reads a picture parameter set (7.3.2.2) up to its slice groups.
     private static func checkPicture(_ set: H264Bits) throws(VideoError) {
         var bits = set
-        guard try bits.number() <= 255, try bits.number() <= 31 else { throw .malformed("the number of a parameter set") }
+        guard try bits.number() <= 255, try bits.number() <= 31 else {
+            throw .malformed("the number of a parameter set")
+        }
         // Entropy coding is that of the baseline profile; then the order of fields, of which there are none.
         guard try bits.bits(1) == 0 else { throw .malformed("an entropy coding that is not taken") }
         _ = try bits.bits(1)

@@ -57,7 +57,8 @@ import KithPixels
             let luma = unsafe picture.planes.0, let blue = unsafe picture.planes.1, let red = unsafe picture.planes.2
         else { throw .failed }
         unsafe planes.copy(
-            luma: luma, stride: Int(picture.luma_stride), blue: blue, red: red, chromaStride: Int(picture.chroma_stride))
+            luma: luma, stride: Int(picture.luma_stride), blue: blue, red: red, chromaStride: Int(picture.chroma_stride)
+        )
     }
 }
 #endif

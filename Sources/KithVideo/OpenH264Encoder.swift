@@ -42,7 +42,8 @@ import KithPixels
                     unsafe red.withUnsafeBytes { red in
                         unsafe kith_h264_encode(
                             encoder, width, height, luma.bindMemory(to: UInt8.self).baseAddress,
-                            blue.bindMemory(to: UInt8.self).baseAddress, red.bindMemory(to: UInt8.self).baseAddress, time,
+                            blue.bindMemory(to: UInt8.self).baseAddress, red.bindMemory(to: UInt8.self).baseAddress,
+                            time,
                             isKey, &frame)
                     }
                 }

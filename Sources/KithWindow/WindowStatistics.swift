@@ -1,7 +1,9 @@
 /// How well a session goes, over the last second.
 package struct WindowStatistics: Codable, Hashable, Sendable {
-    /// Pictures that came.
+    /// Pictures that came, frames of video among them.
     package var pictures: Double
+    /// Frames of video.
+    package var frames: Double
     /// Bytes of them, a second.
     package var bytes: Double
     /// The time to the other device and back, in milliseconds; `nil` when it is not known.
@@ -10,16 +12,18 @@ package struct WindowStatistics: Codable, Hashable, Sendable {
     package var path: String?
 
     /// Makes one.
-    package init(pictures: Double, bytes: Double, roundTrip: Double? = nil, path: String? = nil) {
+    package init(pictures: Double, frames: Double = 0, bytes: Double, roundTrip: Double? = nil, path: String? = nil) {
         self.pictures = pictures
+        self.frames = frames
         self.bytes = bytes
         self.roundTrip = roundTrip
         self.path = path
     }
 
-    /// One line: `30 pictures/s   512 kB/s   1.2 ms   192.168.1.7:4433`.
+    /// One line: `30 pictures/s, 24 of video   512 kB/s   1.2 ms   192.168.1.7:4433`.
     package var text: String {
-        var parts = ["\(Int(pictures.rounded())) pictures/s", Self.rate(bytes)]
+        let video = frames.rounded() > 0 ? ", \(Int(frames.rounded())) of video" : ""
+        var parts = ["\(Int(pictures.rounded())) pictures/s\(video)", Self.rate(bytes)]
         if let roundTrip { parts.append("\(Self.rounded(roundTrip)) ms") }
         if let path { parts.append(path) }
         return parts.joined(separator: "   ")

@@ -277,6 +277,8 @@ import Testing
             if case .text(let text, let x, _, _) = item { (text, x) } else { nil }
         }
         #expect(texts.first?.0 == "30 pictures/s   1.2 MB/s   1.3 ms   p")
+        #expect(
+            WindowStatistics(pictures: 29.7, frames: 24.4, bytes: 80).text == "30 pictures/s, 24 of video   80 B/s")
         #expect(texts.allSatisfy { $0.1 >= 0 && $0.1 + $0.0.count * 8 <= 800 } && texts.last?.0.hasSuffix("…") == true)
         window.timedOut(at: start + .seconds(5))
         #expect(window.notice != nil)

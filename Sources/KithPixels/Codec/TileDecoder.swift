@@ -56,7 +56,9 @@ package struct TileDecoder: ~Copyable {
     /// Draws the regions of a frame of video, whose coded picture the planes are, and returns what has changed.
     ///
     /// After an error nothing is drawn.
-    package mutating func draw(_ layout: VideoLayout, from planes: borrowing PlanarBuffer) throws(TileError) -> PixelRegion {
+    package mutating func draw(
+        _ layout: VideoLayout, from planes: borrowing PlanarBuffer
+    ) throws(TileError) -> PixelRegion {
         guard planes.size == layout.picture.size else { throw .malformed("planes of another size") }
         try layout.check(on: picture.size)
         var changed = PixelRegion()

@@ -69,6 +69,18 @@ package struct TileEncoder: ~Copyable {
     /// Notes that pixels of a region may have changed; those outside the screen do not matter.
     package mutating func damaged(_ region: PixelRegion) { pending.formUnion(region) }
 
+    /// Notes that pixels of a region changed at an earlier time, before what is now captured: when several changes become
+    /// one frame, all of them count for what is motion.
+    package mutating func missed(_ region: PixelRegion, at time: ContinuousClock.Instant) {
+        guard options.sendsVideo, !isStarting else { return }
+        var tiles = Set<Int>()
+        for rectangle in region.rectangles {
+            let touched = difference.tiles(in: rectangle.intersection(shown.size.bounds))
+            for row in touched.rows { tiles.formUnion(touched.columns.map { row * difference.columns + $0 }) }
+        }
+        for tile in tiles { _ = classifier.changed(tile, at: time) }
+    }
+
     /// Makes the next message begin anew, for a viewer that lost or refused one.
     package mutating func startAnew() { isStarting = true }
 

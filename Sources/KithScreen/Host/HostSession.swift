@@ -3,6 +3,7 @@ import KithIO
 import KithIdentity
 import KithNode
 import KithPixels
+import KithVideo
 import KithWire
 import Synchronization
 
@@ -13,7 +14,7 @@ import Synchronization
 final class HostSession: Sendable {
     /// What has come up since the loop looked last.
     private struct Pending {
-        var damage = PixelRegion()
+        var damage = DamageLog()
         var displays: [Screen.Display]?
         var cursor: ScreenChange?
         var pointer: (x: Int32, y: Int32)?
@@ -22,6 +23,8 @@ final class HostSession: Sendable {
         var limits: (rate: UInt16, quality: UInt8)?
         var show: UInt32?
         var refresh = false
+        var keyFrame = false
+        var exactOnly = false
         var end: KithError?
     }
 
@@ -77,9 +80,9 @@ final class HostSession: Sendable {
             switch change {
             case .damage(let areas):
                 let (x, y) = (Int(state.display.bounds.x), Int(state.display.bounds.y))
-                for area in areas {
-                    state.pending.damage.insert(PixelRectangle(area).moved(x: -x, y: -y))
-                }
+                var region = PixelRegion()
+                for area in areas { region.insert(PixelRectangle(area).moved(x: -x, y: -y)) }
+                state.pending.damage.note(region, at: .now)
             case .displays(let displays): state.pending.displays = displays
             case .cursor: state.pending.cursor = change
             case .pointer(let x, let y): state.pending.pointer = (x, y)
@@ -97,6 +100,8 @@ final class HostSession: Sendable {
                 // A viewer that confirms what it was never sent gains nothing.
                 if state.pending.received.count > 256 { state.pending.received.removeFirst() }
             case .refresh: state.pending.refresh = true
+            case .keyFrame: state.pending.keyFrame = true
+            case .exactOnly: state.pending.exactOnly = true
             case .show(let number): state.pending.show = number
             case .limits(let rate, let quality): state.pending.limits = (rate, quality)
             }
@@ -148,10 +153,30 @@ final class HostSession: Sendable {
 
     /// Sends what comes up, until the session is ended or the viewer goes.
     func run(
-        _ source: any ScreenSource, rate: UInt16, over stream: MethodStream<ScreenReply, ScreenUpdate>,
+        _ source: any ScreenSource, as input: Screen.View.Input, over stream: MethodStream<ScreenReply, ScreenUpdate>,
         _ timers: TimerQueue
     ) async throws {
-        var sender = PictureSender(source, display: display.bounds, rate: rate, at: .now)
+        guard input.takesVideo == true, VideoCodec.isAvailable else {
+            return try await run(source, as: input, video: nil, over: stream, timers)
+        }
+        let worker = VideoWorker { [signal] in signal.yield() }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await worker.run() }
+            group.addTask { [self] in
+                let video = VideoSender(worker, quality: input.quality)
+                try await run(source, as: input, video: video, over: stream, timers)
+            }
+            defer { group.cancelAll() }
+            // The worker ends only when it is cancelled.
+            try await group.next()
+        }
+    }
+
+    private func run(
+        _ source: any ScreenSource, as input: Screen.View.Input, video: VideoSender?,
+        over stream: MethodStream<ScreenReply, ScreenUpdate>, _ timers: TimerQueue
+    ) async throws {
+        var sender = PictureSender(source, display: display.bounds, rate: input.rate, video: video, at: .now)
         var signals = signals.makeAsyncIterator()
         while true {
             let pending = state.withLock { state in
@@ -161,7 +186,7 @@ final class HostSession: Sendable {
             for note in pending.received {
                 sender.acknowledged(note.number, first: note.first, last: note.last, at: note.at)
             }
-            if let limits = pending.limits { sender.limit(rate: limits.rate) }
+            if let limits = pending.limits { sender.limit(rate: limits.rate, quality: limits.quality) }
             var displays = pending.displays
             if displays == nil, pending.show != nil { displays = try await source.displays }
             if let displays {
@@ -175,6 +200,8 @@ final class HostSession: Sendable {
                 return try await stream.finish()
             }
             try await sendPointer(pending, by: &sender, to: stream)
+            if pending.exactOnly { sender.stopVideo() }
+            if pending.keyFrame { sender.requestKeyFrame() }
             if pending.refresh { sender.startAnew() }
             sender.damaged(pending.damage)
             let next = try await sender.send(to: stream) { [self] count in

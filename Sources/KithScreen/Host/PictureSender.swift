@@ -1,15 +1,18 @@
 import KithAPI
 import KithPixels
+import KithVideo
 import KithWire
 
-/// Captures a display and sends what changed, when the link and the viewer's rate allow.
+/// Captures a display and sends what changed, when the link and the viewer's rate allow: exactly, or as video what moves.
 struct PictureSender: ~Copyable {
     /// The most bytes of a change that travel in one message: small, so that the viewer sees how fast they come.
     private static let partLimit = 4 << 10
 
     private let source: any ScreenSource
     private var buffer: CaptureBuffer
-    private var encoder = TileEncoder()
+    private var encoder: TileEncoder
+    /// `nil` when all changes are sent exactly.
+    private var video: VideoSender?
     private var cursor = CursorSender()
     private var control: RateControl
     private let began: ContinuousClock.Instant
@@ -17,16 +20,21 @@ struct PictureSender: ~Copyable {
     private var last: ContinuousClock.Instant?
     private var number: UInt64 = 0
     /// What is to be captured: in the display's pixels.
-    private var damage: PixelRegion
-    private var isStarting = true
+    private var damage = DamageLog()
 
-    init(_ source: any ScreenSource, display: Screen.Rectangle, rate: UInt16, at now: ContinuousClock.Instant) {
+    /// Sends a display; `video` is for a viewer that takes it.
+    init(
+        _ source: any ScreenSource, display: Screen.Rectangle, rate: UInt16, video: VideoSender?,
+        at now: ContinuousClock.Instant
+    ) {
         self.source = source
+        self.video = video
+        encoder = TileEncoder(options: .init(sendsVideo: video != nil))
         buffer = CaptureBuffer(display)
-        damage = PixelRegion(buffer.size.bounds)
         frameTime = .seconds(1) / Int(rate)
         control = RateControl(framesPerSecond: Int(rate), at: now)
         began = now
+        damage.note(PixelRegion(buffer.size.bounds), at: now)
     }
 
     /// The display that is shown.
@@ -40,14 +48,28 @@ struct PictureSender: ~Copyable {
 
     /// Begins the picture anew.
     mutating func startAnew() {
-        isStarting = true
         encoder.startAnew()
-        damage = PixelRegion(buffer.size.bounds)
+        video?.startAnew()
+        damage.note(PixelRegion(buffer.size.bounds), at: .now)
     }
 
-    mutating func limit(rate: UInt16) { frameTime = .seconds(1) / Int(rate) }
+    mutating func limit(rate: UInt16, quality: UInt8) {
+        frameTime = .seconds(1) / Int(rate)
+        video?.limit(quality: quality)
+    }
 
-    mutating func damaged(_ region: PixelRegion) { damage.formUnion(region) }
+    /// Makes the next frame of video one that needs no other.
+    mutating func requestKeyFrame() { video?.requestKeyFrame() }
+
+    /// Sends all changes exactly from now on.
+    mutating func stopVideo() {
+        guard video != nil else { return }
+        video = nil
+        encoder.sendsVideo = false
+        damage.note(PixelRegion(buffer.size.bounds), at: .now)
+    }
+
+    mutating func damaged(_ log: DamageLog) { damage.append(log) }
 
     mutating func acknowledged(_ number: UInt64, first: UInt64, last: UInt64, at now: ContinuousClock.Instant) {
         // What no session lasts, the control leaves out; here it only has to fit.
@@ -72,10 +94,19 @@ struct PictureSender: ~Copyable {
     mutating func send(
         to stream: MethodStream<ScreenReply, ScreenUpdate>, counting: (Int) -> Void
     ) async throws -> ContinuousClock.Instant? {
+        let times = [
+            try await sendExactly(to: stream, counting: counting), try await sendVideo(to: stream, counting: counting),
+        ]
+        return times.compactMap { $0 }.min()
+    }
+
+    private mutating func sendExactly(
+        to stream: MethodStream<ScreenReply, ScreenUpdate>, counting: (Int) -> Void
+    ) async throws -> ContinuousClock.Instant? {
         damage.clip(to: buffer.size.bounds)
         let refinement = encoder.nextRefinement
         let now = ContinuousClock.now
-        guard !damage.isEmpty || refinement.map({ $0 <= now }) ?? false else { return refinement }
+        guard !damage.region.isEmpty || refinement.map({ $0 <= now }) ?? false else { return refinement }
         if let last, last + frameTime > now { return last + frameTime }
         switch control.offer(frame: number + 1, capturedAt: now, at: now) {
         case .wait(let until): return until
@@ -83,16 +114,62 @@ struct PictureSender: ~Copyable {
         case .send: break
         }
         last = now
-        for rectangle in damage.rectangles { try await buffer.capture(rectangle, from: source) }
-        encoder.damaged(damage)
-        damage = PixelRegion()
+        for rectangle in damage.region.rectangles { try await buffer.capture(rectangle, from: source) }
+        for change in damage.changes.dropLast() { encoder.missed(change.region, at: change.at) }
+        encoder.damaged(damage.region)
+        damage = DamageLog()
         guard let message = encode(at: now) else { return encoder.nextRefinement }
-        isStarting = false
+        video?.moved(message.video)
+        guard !message.bytes.isEmpty else { return encoder.nextRefinement }
         number += 1
         try await send(message.bytes, captured: now, to: stream)
         control.sent(frame: number, bytes: message.bytes.count, at: .now)
         counting(message.bytes.count)
         return encoder.nextRefinement
+    }
+
+    private mutating func sendVideo(
+        to stream: MethodStream<ScreenReply, ScreenUpdate>, counting: (Int) -> Void
+    ) async throws -> ContinuousClock.Instant? {
+        do throws(VideoError) {
+            if let bytes = try video?.takeFrame(encoder, number: number + 1) {
+                number += 1
+                control.sent(frame: number, isVideo: true, bytes: bytes, at: .now)
+                counting(bytes)
+            }
+        } catch {
+            stopVideo()
+            return .now
+        }
+        let parts = video?.nextParts(encoder, limit: Self.partLimit, since: began) ?? []
+        for part in parts { try await stream.send(.video(part)) }
+        // What else there is goes before the rest of the frame.
+        if let last = parts.last, last.layout == nil { return .now }
+        return startVideo(at: .now)
+    }
+
+    /// Has the next frame encoded, if it is its time.
+    private mutating func startVideo(at now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+        guard var video else { return nil }
+        guard video.isDue(every: frameTime, at: now) else { return video.nextTime(every: frameTime) }
+        switch control.offer(frame: number + 1, isVideo: true, capturedAt: now, at: now) {
+        case .wait(let until): return until
+        case .drop: return now + .milliseconds(1)
+        case .send: break
+        }
+        let regions = video.takeWaiting(encoder)
+        var isStarted = true
+        if !regions.isEmpty {
+            isStarted = buffer.withPicture { picture in
+                video.start(regions, rate: control.rate, of: picture, at: now)
+            }
+        }
+        self.video = video
+        guard isStarted else {
+            stopVideo()
+            return now
+        }
+        return nil
     }
 
     private mutating func encode(at now: ContinuousClock.Instant) -> TileEncoder.Message? {

@@ -1,6 +1,7 @@
 package import KithAPI
 import KithIO
 package import KithPixels
+import KithVideo
 import KithWire
 import Synchronization
 
@@ -19,6 +20,8 @@ package final class ScreenViewer: Sendable {
         package var quality: UInt8 = 80
         /// What is asked for besides seeing.
         package var wants = Screen.Permissions()
+        /// Whether what moves may come as video; false: all changes come exactly.
+        package var takesVideo = VideoCodec.isAvailable
         /// The most pixels a host may make this end hold.
         package var areaLimit = 1 << 25
 
@@ -50,8 +53,7 @@ package final class ScreenViewer: Sendable {
         var firstPart: UInt64?
         var session: Screen.View.Output?
         var isLooking = false
-        var bytes: UInt64 = 0
-        var pictures: UInt64 = 0
+        var traffic = Traffic()
     }
 
     private let client: Client
@@ -88,8 +90,18 @@ package final class ScreenViewer: Sendable {
     /// The session, once it has begun.
     package var session: Screen.View.Output? { state.withLock { $0.session } }
 
-    /// The pictures that came, and the bytes of them.
-    package var traffic: (pictures: UInt64, bytes: UInt64) { state.withLock { ($0.pictures, $0.bytes) } }
+    /// What came since the beginning.
+    package struct Traffic: Hashable, Sendable {
+        /// Changes of the picture.
+        package var pictures: UInt64 = 0
+        /// Frames of video.
+        package var frames: UInt64 = 0
+        /// The bytes of all of them.
+        package var bytes: UInt64 = 0
+    }
+
+    /// What came since the beginning.
+    package var traffic: Traffic { state.withLock { $0.traffic } }
 
     // MARK: - What is done
 
@@ -119,7 +131,7 @@ package final class ScreenViewer: Sendable {
             Screen.View.self,
             .init(
                 display: options.display, rate: options.rate, quality: options.quality, wants: options.wants,
-                resumes: former), on: device)
+                resumes: former, takesVideo: options.takesVideo ? true : nil), on: device)
         let output = opened.output
         state.withLock { state in
             state.session = output
@@ -158,8 +170,19 @@ package final class ScreenViewer: Sendable {
         _ stream: MethodStream<ScreenUpdate, ScreenReply>, since began: ContinuousClock.Instant,
         _ handle: @Sendable (Event) async throws -> Void
     ) async throws {
+        var video = VideoReceiver(options.takesVideo ? VideoCodec.decoder() : nil)
         while let update = try await stream.receive() {
             switch update {
+            case .video(let part):
+                let now = UInt64((ContinuousClock.now - began) / .microseconds(1))
+                state.withLock { $0.traffic.bytes += UInt64(part.bytes.bytes.count) }
+                guard let frame = try video.received(part, on: screenSize, at: now) else { continue }
+                _ = replies.offered(.received(number: part.number, first: frame.first, last: now))
+                if let region = try draw(frame.layout, from: video.planes) {
+                    try await handle(.picture(region, isExact: false))
+                }
+                // One that does not fit is asked for again with the next frame.
+                if let request = frame.request, replies.offered(request) { video.requested() }
             case .picture(let picture):
                 let now = UInt64((ContinuousClock.now - began) / .microseconds(1))
                 guard let (region, first) = try decode(picture, at: now) else { continue }
@@ -184,6 +207,22 @@ package final class ScreenViewer: Sendable {
         }
     }
 
+    private var screenSize: PixelSize { state.withLock { $0.decoder.picture.size } }
+
+    /// Draws a frame of video; `nil` when nothing changes by it.
+    private func draw(_ layout: VideoLayout?, from planes: borrowing PlanarBuffer) throws(KithError) -> PixelRegion? {
+        guard let layout else { return nil }
+        return try state.withLock { state throws(KithError) in
+            do {
+                let region = try state.decoder.draw(layout, from: planes)
+                state.traffic.frames += 1
+                return region.isEmpty ? nil : region
+            } catch {
+                throw KithError(.invalid, "The other device sent video that makes no sense.", cause: error)
+            }
+        }
+    }
+
     /// Draws a change, once all of its parts are there; `nil` before.
     private func decode(
         _ picture: ScreenUpdate.Picture, at now: UInt64
@@ -191,7 +230,7 @@ package final class ScreenViewer: Sendable {
         try state.withLock { state throws(KithError) in
             let first = state.firstPart ?? now
             state.firstPart = picture.continues ? first : nil
-            state.bytes += UInt64(picture.tiles.bytes.count)
+            state.traffic.bytes += UInt64(picture.tiles.bytes.count)
             if picture.continues || !state.parts.isEmpty {
                 // A change is never larger than the picture's pixels, four bytes each, and then some.
                 guard state.parts.count + picture.tiles.bytes.count <= options.areaLimit * 4 + 1 << 20 else {
@@ -202,7 +241,7 @@ package final class ScreenViewer: Sendable {
             }
             let message = state.parts.isEmpty ? picture.tiles.bytes : state.parts
             state.parts = []
-            state.pictures += 1
+            state.traffic.pictures += 1
             do {
                 return (try state.decoder.decode(message), first)
             } catch {

@@ -261,7 +261,8 @@ package final class WindowDisplay: ScreenDisplay {
             // While it is away nothing is known.
             let reach = try? await services.reach()
             let statistics = WindowStatistics(
-                pictures: Double(traffic.pictures - former.pictures) / seconds,
+                pictures: Double(traffic.pictures + traffic.frames - former.pictures - former.frames) / seconds,
+                frames: Double(traffic.frames - former.frames) / seconds,
                 bytes: Double(traffic.bytes - former.bytes) / seconds, roundTrip: reach?.roundTrip, path: reach?.path)
             (former, time) = (traffic, now)
             services.report(statistics)
