@@ -54,6 +54,7 @@ extension FuzzTarget {
         case .vncserver: FuzzedScreen.conversations.server
         case .tiles: FuzzedScreen.tileSeeds
         case .pointer: FuzzedScreen.pointerSeeds
+        case .video: FuzzedVideo.seeds
         case .advertisement: FuzzedReach.advertisementSeeds
         case .reference: FuzzedReference.seeds
         case .document: FuzzedContent.documentSeeds

@@ -86,6 +86,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case tiles
     /// The messages with the pointer of a screen, from its host.
     case pointer
+    /// Frames of what moves on a screen, from its host.
+    case video
     /// A datagram of a router: PCP, NAT-PMP, or an answer to a search by UPnP.
     case gateway
     /// An answer of a router by HTTP, with a description or SOAP inside.
@@ -157,6 +159,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .vncserver: unsafe FuzzedScreen.server(Array(bytes))
         case .tiles: unsafe FuzzedScreen.tiles(Array(bytes))
         case .pointer: unsafe FuzzedScreen.pointer(Array(bytes))
+        case .video: unsafe FuzzedVideo.frames(Array(bytes))
         case .advertisement: unsafe FuzzedReach.advertisement(Array(bytes))
         case .document: unsafe FuzzedContent.document(Array(bytes))
         case .extraction: unsafe FuzzedContent.answer(Array(bytes))

@@ -129,4 +129,23 @@ private struct Link {
         }
         #expect(sent >= 10, "\(random)")
     }
+
+    @Test func `what is exact does not wait for video, and video waits for all`() {
+        func isSent(_ answer: RateControl.Answer) -> Bool {
+            if case .send = answer { true } else { false }
+        }
+        var control = RateControl(at: start)
+        #expect(isSent(control.offer(frame: 1, isVideo: true, capturedAt: start, at: start)))
+        control.sent(frame: 1, isVideo: true, bytes: 100_000, at: start)
+        let now = start + .milliseconds(10)
+        #expect(!isSent(control.offer(frame: 2, isVideo: true, capturedAt: now, at: now)))
+        #expect(isSent(control.offer(frame: 2, capturedAt: now, at: now)))
+        control.sent(frame: 2, bytes: 50_000, at: now)
+        #expect(!isSent(control.offer(frame: 3, capturedAt: now, at: now)))
+        // It has overtaken the video, whose last part is still on its way.
+        control.acknowledged(frame: 2, first: .zero, last: .milliseconds(1), at: now + .milliseconds(5))
+        #expect(control.bytesInFlight == 100_000)
+        control.acknowledged(frame: 1, first: .zero, last: .milliseconds(9), at: now + .milliseconds(9))
+        #expect(control.bytesInFlight == 0)
+    }
 }

@@ -82,4 +82,41 @@ import Testing
         now += RegionClassifier.pause
         #expect(classifier.changed(1, at: now) == .still)
     }
+
+    @Test func `changes that become one frame count each, so that a slow way shows a film as one`() throws {
+        let size = PixelSize(width: 128, height: 64)
+        var scene = Scene(size: size, random: SeededRandom.fromEnvironment())
+        var pair = TilePair(options: .init(sendsVideo: true))
+        let film = PixelRectangle(x: 64, y: 0, width: 64, height: 64)
+        scene.noise(size.bounds)
+        _ = try pair.send(&scene, at: start)
+        for change in 1...9 { pair.encoder.missed(PixelRegion(film), at: start + .milliseconds(30 * change)) }
+        scene.noise(size.bounds)
+        let message = try pair.send(&scene, at: start + .milliseconds(300))
+        #expect(message?.video == [film] && message?.coded == film.area)
+    }
+
+    @Test func `what was sent exactly since is not a part of the video`() throws {
+        let size = PixelSize(width: 200, height: 64)
+        var scene = Scene(size: size, random: SeededRandom.fromEnvironment())
+        var pair = TilePair(options: .init(sendsVideo: true))
+        var named: [PixelRectangle] = []
+        for frame in 0..<12 {
+            scene.noise(size.bounds)
+            named = try pair.send(&scene, at: start + .milliseconds(33 * frame))?.video ?? []
+        }
+        #expect(named == [size.bounds])
+        let inexact = pair.encoder.inexact(named)
+        #expect(inexact == named)
+        let part = PixelRectangle(x: 64, y: 0, width: 64, height: 64)
+        #expect(pair.encoder.inexact([part]) == [part])
+        var now = start + .milliseconds(363)
+        while let next = pair.encoder.nextRefinement {
+            now = max(now, next)
+            _ = try pair.send(&scene, at: now)
+        }
+        #expect(pair.encoder.inexact(named).isEmpty)
+        let (isExact, isEncoderSure) = (pair.isExact(scene), pair.encoder.isExact)
+        #expect(isExact && isEncoderSure)
+    }
 }

@@ -64,6 +64,7 @@ final class ViewerWitness: Sendable {
     var openings: Int { state.withLock { $0.openings } }
     var shown: UInt32? { state.withLock { $0.shown } }
     var permissions: Screen.Permissions? { state.withLock { $0.permissions } }
+    var isExact: Bool { state.withLock { $0.isExact } }
     var control: [Bool] { state.withLock { $0.control } }
 
     func note(_ event: ScreenViewer.Event) {
