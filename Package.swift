@@ -420,7 +420,8 @@ let linkTools: [Target] = [
     .executableTarget(
         name: "kith-screen-bench",
         dependencies: [
-            "Kith", "KithAPI", "KithIdentity", "KithPixels", "KithRFB", "KithRFBCodecs", "KithScreen", "KithWire",
+            "Kith", "KithAPI", "KithIdentity", "KithPixels", "KithRFB", "KithRFBCodecs", "KithScreen", "KithTesting",
+            "KithWire", .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"])),
         ],
         path: "Tools/ScreenBench"),
     .executableTarget(name: "kith-link", path: "Tools/Link"),

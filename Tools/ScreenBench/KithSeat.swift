@@ -2,6 +2,7 @@ import Foundation
 import Kith
 import KithAPI
 import KithIdentity
+import KithPixels
 import KithScreen
 import KithWire
 
@@ -77,6 +78,12 @@ final class KithSeat: Seat {
                         area: region.rectangles.reduce(0) { $0 + $1.width * $1.height }))
             }
         }
+    }
+
+    var pixels: [UInt32] {
+        viewer?.withPicture { picture in
+            (0..<picture.size.height).flatMap { y in picture.withRow(y, 0..<picture.size.width) { Array($0) } }
+        } ?? []
     }
 
     func disconnect() async {

@@ -20,6 +20,8 @@ protocol Seat: AnyObject {
     var host: Program { get }
     /// The X server that is seen.
     var desktop: Desktop { get }
+    /// The picture as it is now, row by row.
+    var pixels: [UInt32] { get }
 
     /// Begins a session; what arrives in it is told.
     func connect(_ arrived: @escaping @Sendable (Arrival) -> Void) async throws
@@ -34,6 +36,13 @@ final class Arrivals: Sendable {
     private let state = Mutex<(all: [Arrival], waiting: CheckedContinuation<Void, Never>?)>(([], nil))
 
     var last: Arrival? { state.withLock { $0.all.last } }
+
+    /// The pixels that were drawn in a time.
+    func area(from start: ContinuousClock.Instant, to end: ContinuousClock.Instant) -> Int {
+        state.withLock { state in
+            state.all.reduce(0) { (start...end).contains($1.time) ? $0 + $1.area : $0 }
+        }
+    }
 
     func add(_ arrival: Arrival) {
         let waiting = state.withLock { state in

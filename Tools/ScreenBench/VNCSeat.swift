@@ -19,6 +19,8 @@ final class VNCSeat: Seat {
         connection = try RFBConnection(port: port, arrived)
     }
 
+    var pixels: [UInt32] { connection?.pixels ?? [] }
+
     func disconnect() async { connection?.end() }
 
     func type(_ symbol: UInt32) async throws { connection?.type(symbol) }
@@ -68,6 +70,8 @@ private final class RFBConnection: Sendable {
         }
         send()
     }
+
+    var pixels: [UInt32] { client.withLock { $0.frameBuffer.pixels } }
 
     func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 

@@ -12,7 +12,7 @@ struct Row: Encodable {
     var name: String
     var unit: String
     var values: [String: Double]
-    /// What it should be at most.
+    /// What it should be at most, or at least.
     var goal: Double?
 }
 
@@ -20,6 +20,8 @@ func percentile(_ part: Double, of samples: [Double]) -> Double {
     let sorted = samples.sorted()
     return sorted.isEmpty ? .nan : sorted[min(sorted.count - 1, Int(Double(sorted.count) * part))]
 }
+
+let film = FilmMeasurement()
 
 /// What is measured at one seat, by the names of the rows.
 func measure(_ seat: any Seat) async throws -> [String: Double] {
@@ -83,6 +85,8 @@ func measure(_ seat: any Seat) async throws -> [String: Double] {
     }
     result["scroll"] = Double((scrolled.last?.bytes ?? 0) - before) / Double(steps) / 1_000
     await seat.disconnect()
+
+    try await film.measure(seat, into: &result)
     result["memory"] = seat.host.peakMegabytes
     return result
 }
@@ -132,7 +136,9 @@ do {
 let rows: [(key: String, name: String, unit: String, goal: Double?)] = [
     ("first", "first picture, p50", "ms", 300), ("key", "key to pixels, p50", "ms", 3),
     ("key95", "key to pixels, p95", "ms", 12), ("exact", "key to the exact picture, p95", "ms", 1_000),
-    ("scroll", "a line more in a terminal", "kB", 5), ("idle", "bytes in 10 s without a change", "B", 0),
+    ("scroll", "a line more in a terminal", "kB", 5), ("film", "pictures of a film, a second", "", 30),
+    ("filmBytes", "bytes of each", "kB", 20), ("filmNearness", "how near they are, p50", "dB", 35),
+    ("idle", "bytes in 10 s without a change", "B", 0),
     ("idleCPU", "processor of the host meanwhile", "%", 1), ("memory", "memory of the host, at most", "MB", 60),
 ]
 func padded(_ text: String, _ width: Int) -> String {
@@ -143,8 +149,14 @@ print("".padding(toLength: 36, withPad: " ", startingAt: 0) + results.map { padd
 for row in rows {
     let values = results.map { padded(String(format: "%.2f", $0.values[row.key] ?? .nan), 11) }.joined()
     let own = results.first?.values[row.key] ?? .nan
-    let goal = row.goal.map { "   ≤ \(String(format: "%g", $0))  \(own <= $0 ? "met" : "missed")" } ?? ""
-    print("\(row.name), \(row.unit)".padding(toLength: 36, withPad: " ", startingAt: 0) + values + goal)
+    let goal =
+        row.goal.map { goal in
+            let isLeast = ["film", "filmNearness"].contains(row.key)
+            let isMet = isLeast ? own >= goal : own <= goal
+            return "   \(isLeast ? "≥" : "≤") \(String(format: "%g", goal))  \(isMet ? "met" : "missed")"
+        } ?? ""
+    let name = row.unit.isEmpty ? row.name : "\(row.name), \(row.unit)"
+    print(name.padding(toLength: 36, withPad: " ", startingAt: 0) + values + goal)
 }
 print("Xtigervnc is the X server as well: its memory is that of both.")
 if let place = arguments.firstIndex(of: "--json"), place + 1 < arguments.count {
