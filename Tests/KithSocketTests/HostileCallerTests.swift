@@ -7,9 +7,10 @@ import Testing
 
 @testable import KithSocket
 
-/// Runs a server until it ends by itself once it is told to admit no more: what is stuck in it keeps it.
+/// Runs a server until it ends by itself once it is told to admit no more, or as told: what is stuck in it keeps it.
 private func untilDrained(
-    over transport: Transport, _ body: @Sendable (_ connect: () throws -> RawPeer, FakeDispatcher) async throws -> Void
+    over transport: Transport, _ body: @Sendable (_ connect: () throws -> RawPeer, FakeDispatcher) async throws -> Void,
+    ending end: @Sendable (SocketServer) async -> Void = { $0.beginGracefulShutdown() }
 ) async throws {
     let folder = try TemporaryFolder()
     let dispatcher = FakeDispatcher()
@@ -23,7 +24,7 @@ private func untilDrained(
         group.addTask { try await server.run() }
         try await body(
             { try loopback.map { RawPeer(owning: try Loopback.connect($0.port)) } ?? RawPeer(folder.path) }, dispatcher)
-        server.beginGracefulShutdown()
+        await end(server)
         try await group.waitForAll()
     }
 }
@@ -239,5 +240,63 @@ private func frame(_ count: Int) -> [UInt8] {
             // What the service has sent, and its end.
             #expect(await peer.line() == String(decoding: frame(3) + frame(0), as: UTF8.self))
         }
+    }
+
+    // MARK: - When the device stops
+
+    /// A way to keep a connection busy, for a caller that never reads.
+    enum Deaf: String, CaseIterable {
+        case says, answers, batch, raw, messages, halfClosed, registers
+
+        /// What it sends.
+        var lines: String {
+            switch self {
+            // The beginning of a line.
+            case .says: #"{"jsonrpc":"2.0","id":1,"meth"#
+            // Answers of twenty megabytes.
+            case .answers, .halfClosed: (1...20).map { Deaf.echo($0) + "\n" }.joined()
+            case .batch: (1...20).map { "[" + Deaf.echo($0) + "]\n" }.joined()
+            case .raw: #"{"jsonrpc":"2.0","id":1,"method":"test.flood","params":{},"raw":true}"# + "\n"
+            case .messages:
+                Deaf.hello + request(1, "test.count")
+                    + #"{"jsonrpc":"2.0","method":"$/message","params":{"id":1,"message":{"value":1000000}}}"# + "\n"
+            case .registers:
+                Deaf.hello
+                    + request(1, "rpc.register", #"{"service":"deaf","methods":[{"name":"now","kind":"query"}]}"#)
+            }
+        }
+
+        private static let hello = request(0, "rpc.hello", #"{"protocol":2}"#)
+
+        private static func echo(_ id: Int) -> String {
+            String(request(id, "test.echo", #"{"text":"\#(String(repeating: "x", count: 1_000_000))"}"#).dropLast())
+        }
+    }
+
+    @Test(arguments: Deaf.allCases, Transport.allCases)
+    func `who reads nothing does not keep a device from stopping`(deaf: Deaf, transport: Transport) async throws {
+        let (peers, sending) = (Locked<[RawPeer]>([]), Locked<[Task<Void, Never>]>([]))
+        try await untilDrained(over: transport) { connect, dispatcher in
+            for _ in 0..<3 {
+                let peer = try connect()
+                peers.set(peers.value + [peer])
+                // It ends when the server takes no more, or has ended.
+                let task = Task {
+                    await peer.send(deaf.lines)
+                    if deaf == .halfClosed { peer.endSending() }
+                }
+                sending.set(sending.value + [task])
+            }
+            // Somebody who reads is served all the same, and then the others have had their turn.
+            let reader = try connect()
+            for number in 0..<200 {
+                await reader.send(request(number, "test.echo", #"{"text":"hi"}"#))
+                #expect(await reader.line().contains(#""text":"hi""#))
+            }
+        } ending: { server in
+            await server.end()
+        }
+        // Still there, they find that they were left.
+        for task in sending.value { await task.value }
     }
 }
