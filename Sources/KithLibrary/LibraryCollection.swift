@@ -14,6 +14,7 @@ actor LibraryCollection {
     private let keepsUp: Bool
     private let logger: Logger
     private let changed: @Sendable (UUID) async -> Void
+    private let step: @Sendable (String) -> Void
     private let disk = DiskExecutor()
     private var directory: LibraryDirectory?
     private var keepers: [UUID: LibraryKeeper] = [:]
@@ -27,12 +28,16 @@ actor LibraryCollection {
     private(set) var events: EventHub?
     private var areEventsWanted = false
 
-    /// Makes the collection of the device with this data directory; `changed` is called with the id of a library whose
-    /// index is not as it was.
+    /// Makes the collection of the device with this data directory.
+    ///
+    /// `changed` is called with the id of a library whose index is not as it was, and `step` at the places at which a test
+    /// may want to kill the process.
     init(
-        data: String, keepsUp: Bool, logger: Logger, changed: @escaping @Sendable (UUID) async -> Void = { _ in }
+        data: String, keepsUp: Bool, logger: Logger, changed: @escaping @Sendable (UUID) async -> Void = { _ in },
+        step: @escaping @Sendable (String) -> Void = { _ in }
     ) {
-        (self.data, self.keepsUp, self.logger, self.changed) = (data, keepsUp, logger, changed)
+        (self.data, self.keepsUp, self.logger) = (data, keepsUp, logger)
+        (self.changed, self.step) = (changed, step)
     }
 
     // MARK: - Life
@@ -92,7 +97,7 @@ actor LibraryCollection {
     /// What is there, read when it is asked for the first time.
     private func opened() throws(KithError) -> LibraryDirectory {
         if let directory { return directory }
-        let opened = try LibraryDirectory(data: data)
+        let opened = try LibraryDirectory(data: data, step: step)
         if let problem = opened.problem {
             logger.error("The list of libraries is damaged.", metadata: ["error": "\(problem)"])
         }
@@ -316,7 +321,9 @@ actor LibraryCollection {
         let staging = try opened().makeStaging()
         let adopted: KnownLibrary
         do {
-            let contents = try await disk.run { try LibraryArchive.read(path, into: staging, progress: progress) }
+            let contents = try await disk.run { [step] in
+                try LibraryArchive.read(path, into: staging, step: step, progress: progress)
+            }
             if replaces, let same = try libraries().first(where: { $0.id == contents.description.id }) {
                 adopted = try await without(same) { (collection) async throws(KithError) in
                     try collection.adopt(staging, contents.description, name, replaces: true)
