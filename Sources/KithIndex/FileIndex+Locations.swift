@@ -24,6 +24,20 @@ package struct IndexLocation: Hashable, Sendable, Identifiable {
 }
 
 extension FileIndex {
+    /// Refuses a folder on a disk that does not answer, before anything else waits for it.
+    ///
+    /// What else is wrong with it is said by whatever opens it.
+    ///
+    /// - Throws: `.unreachable`, `.cancelled`.
+    package func checkAnswers(_ path: [UInt8]) async throws(KithError) {
+        do { _ = try await presence.attributes(of: path) } catch let error as SystemError {
+            guard error.number == ETIMEDOUT else { return }
+            throw KithError(.unreachable, "\(String(decoding: path, as: UTF8.self)) does not answer.")
+        } catch {
+            throw Self.failure("look at \(String(decoding: path, as: UTF8.self))", error)
+        }
+    }
+
     /// Adds a folder; what is in it is not there before ``scan(_:progress:)``.
     ///
     /// `notes` came with it from elsewhere: they are put on its files when a scan finds those.

@@ -100,7 +100,6 @@ extension FileIndex {
 
     /// Refuses to take a folder that is not there, or whose disk is not, for one that is empty now.
     private func checkPresence(of location: IndexLocation) async throws(KithError) {
-        let shown = String(decoding: location.path, as: UTF8.self)
         let device: Int64?
         do {
             device = try await read { database in
@@ -110,25 +109,31 @@ extension FileIndex {
         } catch {
             throw Self.failure("read \(location.name)", error)
         }
-        var problem: String?
-        do throws(SystemError) {
-            let now = try OpenFolder(path: location.path).attributes()
-            if let device, device != now.device {
-                problem = "another disk is there now. What is known of it can still be searched"
-            }
+        do {
+            let now = try await presence.attributes(of: location.path)
+            guard let device, device != now.device else { return }
+            throw await absence(of: location, "another disk is there now. What is known of it can still be searched")
+        } catch let error as KithError {
+            throw error
+        } catch let error as SystemError {
+            throw await absence(of: location, error.presenceText)
         } catch {
-            problem = error.description
+            throw Self.failure("scan \(location.name)", error)
         }
-        guard let problem else { return }
+    }
+
+    /// Notes why a location cannot be scanned; returns the error that says so.
+    private func absence(of location: IndexLocation, _ problem: String) async -> KithError {
+        let shown = String(decoding: location.path, as: UTF8.self)
         do {
             try await database.write { database in
                 try database.execute(
                     sql: "UPDATE location SET problem = ? WHERE id = ?", arguments: [problem, location.id])
             }
         } catch {
-            throw Self.failure("note that \(shown) is not there", error)
+            return Self.failure("note that \(shown) is not there", error)
         }
-        throw KithError(.unreachable, "\(shown) cannot be scanned: \(problem).")
+        return KithError(.unreachable, "\(shown) cannot be scanned: \(problem).")
     }
 
     private func scan(
@@ -143,52 +148,72 @@ extension FileIndex {
         // A walk gets to what is new by itself.
         state.listsNew = !isRecursive
         var total = ScanCounts()
-        for folder in folders {
-            try await apply(
+        func walk(_ folder: [UInt8], isRecursive: Bool) -> @Sendable () -> FolderWalk {
+            { [rules] in
                 FolderWalk(
                     folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,
-                    isRecursive: isRecursive, willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
+                    isRecursive: isRecursive, willList: { watcher?.watch($0, at: $1) })
+            }
+        }
+        for folder in folders {
+            try await apply(walk(folder, isRecursive: isRecursive), in: location, &state, &total, progress)
         }
         // What a list of single folders found to be new is listed whole; a walk gets there by itself.
         while !isRecursive, location.mode != .shallow, let folder = state.toList.popLast() {
-            try await apply(
-                FolderWalk(
-                    folder, rules: rules.entered(from: location.path, to: folder), excluding: excluded,
-                    willList: { watcher?.watch($0, at: $1) }), &state, &total, progress)
+            try await apply(walk(folder, isRecursive: true), in: location, &state, &total, progress)
             state.toList.removeAll { $0.isWithin(folder) }
         }
         if !total.foundNothingNew { tell() }
         return total
     }
 
+    /// A disk that has stopped to answer a walk.
+    private struct Silence: Error {}
+
     /// Writes what a walk lists, while the walk goes on.
+    ///
+    /// - Throws: `.unreachable` when the disk does not answer any more: then a thread waits there until it does.
     private func apply(
-        _ walk: FolderWalk, _ state: inout ListingWriter.State, _ total: inout ScanCounts,
-        _ progress: @escaping @Sendable (ScanCounts) async -> Void
+        _ makeWalk: @escaping @Sendable () -> FolderWalk, in location: IndexLocation,
+        _ state: inout ListingWriter.State,
+        _ total: inout ScanCounts, _ progress: @escaping @Sendable (ScanCounts) async -> Void
     ) async throws {
         let queue = BoundedQueue<[FolderListing]>(capacity: 4)
         let size = batch
-        // The walk blocks: not on a thread of the tasks.
-        async let walking: Void = withTaskExecutorPreference(disk) {
-            var (walk, listings, names) = (walk, [FolderListing](), 0)
-            while true {
-                let number = scans.withLock { $0.nextListing() }
-                guard var listing = walk.next() else { break }
-                listing.number = number
-                try Task.checkCancellation()
-                names += listing.entries.count + 1
-                listings.append(listing)
-                if names >= size {
-                    try await queue.send(listings)
-                    (listings, names) = ([], 0)
+        let pulse = DiskPulse()
+        // The walk blocks: not on a thread of the tasks, and not as a part of this one, which would have to wait for it.
+        let walking = Task.detached(name: "kith walk", executorPreference: disk) { [self] in
+            var (listings, names) = ([FolderListing](), 0)
+            var walk = pulse.whileAsking(makeWalk)
+            do {
+                while true {
+                    let number = scans.withLock { $0.nextListing() }
+                    guard var listing = pulse.whileAsking({ walk.next(pulse) }) else { break }
+                    listing.number = number
+                    try Task.checkCancellation()
+                    names += listing.entries.count + 1
+                    listings.append(listing)
+                    if names >= size {
+                        try await queue.send(listings)
+                        (listings, names) = ([], 0)
+                    }
                 }
+                if !listings.isEmpty { try await queue.send(listings) }
+                queue.finish()
+            } catch {
+                queue.finish(throwing: error)
             }
-            if !listings.isEmpty { try await queue.send(listings) }
-            queue.finish()
+        }
+        let guarding = Task(name: "kith walk guard") { [patience] in
+            try await pulse.untilSilent(for: patience)
+            queue.finish(throwing: Silence())
+        }
+        defer {
+            walking.cancel()
+            guarding.cancel()
         }
         do {
-            while let batch = await queue.next() {
-                try Task.checkCancellation()
+            while let batch = try await queue.receive() {
                 state.changes = newChangeSet()
                 let before = state
                 (state, total) = try await database.write { [self, total] database in
@@ -207,8 +232,7 @@ extension FileIndex {
             }
         } catch {
             queue.finish(throwing: error)
-            throw error
+            throw error is Silence ? await absence(of: location, SystemError(ETIMEDOUT).presenceText) : error
         }
-        try await walking
     }
 }

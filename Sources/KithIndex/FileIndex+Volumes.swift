@@ -57,6 +57,7 @@ extension FileIndex {
     package func relocate(_ id: Int64, to path: [UInt8], isTrusted: Bool) async throws(KithError) {
         let location = try location(id)
         let shown = String(decoding: path, as: UTF8.self)
+        try await checkAnswers(path)
         let attributes: FileAttributes
         let names: Set<[UInt8]>
         do throws(SystemError) {

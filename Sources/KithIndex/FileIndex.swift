@@ -24,6 +24,10 @@ package final class FileIndex: Sendable {
     let batch: Int
     /// For walks.
     let disk = DiskExecutor()
+    /// How long a disk is waited for that does not answer.
+    let patience: Duration
+    /// Finds out which locations are there.
+    let presence: Presence
     /// For tasks that read.
     let reading = ReadingQueue()
     /// The scans that go on; each takes the database for a transaction at a time.
@@ -46,15 +50,19 @@ package final class FileIndex: Sendable {
     ///   - path: Where its database is.
     ///   - excluded: A folder that is in no location, wherever it lies.
     ///   - batch: The most names of one transaction of a scan, about.
+    ///   - patience: How long a disk is waited for that does not answer; one may have to begin to turn first.
     ///   - logger: Told what a person is not.
     ///   - now: The time in seconds since 1970.
     /// - Throws: `.corrupt` when it is damaged or was written by a later version; what the disk says.
     package init(
-        path: String, excluding excluded: String? = nil, batch: Int = 4_000, logger: Logger,
+        path: String, excluding excluded: String? = nil, batch: Int = 4_000, patience: Duration = .seconds(30),
+        logger: Logger,
         now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) }
     ) throws(KithError) {
         self.path = path
         self.batch = batch
+        self.patience = patience
+        presence = Presence(patience: patience)
         // As locations are: without links in it.
         self.excluded = excluded.map { Array(URL(fileURLWithPath: $0).resolvingSymlinksInPath().path.utf8) }
         self.logger = logger

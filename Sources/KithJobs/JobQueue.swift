@@ -92,18 +92,41 @@ package actor JobQueue {
     }
 
     /// Ends what runs at its last checkpoint, to go on with the next ``start()``, and closes the database.
-    package func stop() async {
+    ///
+    /// A job that waits for a disk which does not answer is left after `patience`; what it still does changes nothing here.
+    package func stop(within patience: Duration = .seconds(5)) async {
         isStarted = false
         followers.close()
         let tasks = running.values.map(\.task) + cleaning.values
         for run in running.values { run.link.interrupt() }
         for task in tasks { task.cancel() }
-        for task in tasks { await task.value }
+        if await !Self.areDone(tasks, within: patience) {
+            logger.error("A job does not end: it waits for a disk that does not answer. It goes on from its last step.")
+        }
         for promise in waiting { promise.fulfil(()) }
         waiting = []
         do { try store.close() } catch {
             logger.error("The jobs' database could not be closed.", metadata: ["error": "\(error)"])
         }
+    }
+
+    /// Waits for tasks to end, and no longer than that; false when one goes on.
+    private static func areDone(_ tasks: [Task<Void, Never>], within patience: Duration) async -> Bool {
+        let promise = Promise<Bool>()
+        // Not a part of this task: one of them may never end.
+        let waiting = Task(name: "kith jobs end") {
+            for task in tasks { await task.value }
+            promise.fulfil(true)
+        }
+        let timer = Task {
+            try await Task.sleep(for: patience)
+            promise.fulfil(false)
+        }
+        defer {
+            waiting.cancel()
+            timer.cancel()
+        }
+        return await promise.value()
     }
 
     /// Waits until no job runs, and none is left that could.

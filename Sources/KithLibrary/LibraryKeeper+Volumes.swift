@@ -22,9 +22,9 @@ extension LibraryKeeper {
         let index = try index()
         let known = try index.locationVolumes()
         for location in try index.locations() where location.problem == nil {
-            guard let volume = Self.volume(of: location.path, among: volumes), volume != known[location.id] else {
-                continue
-            }
+            guard let volume = Self.volume(of: location.path, among: volumes), volume != known[location.id],
+                Self.answers(location.path, volumes)
+            else { continue }
             // An empty mount point is not what the location was.
             guard FileManager.default.fileExists(atPath: String(decoding: location.path, as: UTF8.self)) else {
                 continue
@@ -50,7 +50,7 @@ extension LibraryKeeper {
                 let top = mounted.mount.point == [UInt8(ascii: "/")] ? [] : mounted.mount.point
                 let path = volume.path.isEmpty ? mounted.mount.point : top + [UInt8(ascii: "/")] + volume.path
                 // Whether it is a folder is found out when the location is taken for it.
-                guard path != location.path,
+                guard path != location.path, mounted.problem == nil,
                     FileManager.default.fileExists(atPath: String(decoding: path, as: UTF8.self))
                 else { continue }
                 moved.append((location, path))
@@ -73,6 +73,12 @@ extension LibraryKeeper {
         if let volume { try index.note(volume, of: id) }
         try beginScan(id)
         return try index.location(id)
+    }
+
+    /// Whether the file system at a path has answered when it was asked: else nobody asks it anything here.
+    private static func answers(_ path: [UInt8], _ volumes: [MountedVolume]) -> Bool {
+        let mount = MountTable(mounts: volumes.map(\.mount)).mount(of: path)
+        return volumes.first { $0.mount == mount }?.problem == nil
     }
 
     private static func volume(of path: [UInt8], among volumes: [MountedVolume]) -> LocationVolume? {

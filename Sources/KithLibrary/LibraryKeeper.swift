@@ -199,7 +199,8 @@ actor LibraryKeeper {
     /// Adds a location, with the notes that came with it, and begins to scan it.
     func add(
         _ path: [UInt8], name: String?, rules: LocationRules, mode: LocationMode, notes: [LocationFile.Note] = []
-    ) throws(KithError) -> IndexLocation {
+    ) async throws(KithError) -> IndexLocation {
+        try await index().checkAnswers(path)
         let location = try index().addLocation(at: path, name: name, rules: rules, mode: mode, notes: notes)
         topics?.publish(.locationAdded(.init(location)))
         keepUp()

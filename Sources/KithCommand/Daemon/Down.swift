@@ -23,9 +23,12 @@ struct DownCommand: AsyncParsableCommand {
         // One that is older can be stopped all the same, to be started as this one.
         let client = try await runningClient(globals, isAnyVersion: true)
         _ = try await client.call(ThisDevice.Stop.self, Nothing())
-        let deadline = ContinuousClock.now + .seconds(10)
+        let deadline = ContinuousClock.now + StopDeadline.patience + .seconds(5)
         while Device.isRunning(directory: globals.directory), ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(20))
+        }
+        guard !Device.isRunning(directory: globals.directory) else {
+            throw KithError(.timedOut, "This device does not stop: it may wait for a disk that does not answer.")
         }
         if !globals.json { note("Stopped.") }
     }

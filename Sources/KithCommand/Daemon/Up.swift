@@ -10,6 +10,7 @@ import KithRelayServer
 import KithSocket
 import KithTelemetry
 import KithWire
+import Logging
 import ServiceLifecycle
 import UnixSignals
 
@@ -353,7 +354,9 @@ struct UpCommand: AsyncParsableCommand {
         let group = ServiceGroup(
             configuration: .init(
                 services: [
-                    .init(service: DeviceService(device: device), successTerminationBehavior: .gracefullyShutdownGroup),
+                    .init(
+                        service: DeviceService(device: device, logger: globals.logger),
+                        successTerminationBehavior: .gracefullyShutdownGroup),
                     .init(service: front),
                 ],
                 gracefulShutdownSignals: [.sigterm, .sigint, .sighup],
@@ -533,6 +536,7 @@ struct UpCommand: AsyncParsableCommand {
 /// The device as a service: runs until asked to stop, then lets running work finish for a while.
 private struct DeviceService: ServiceLifecycle.Service {
     let device: Device
+    let logger: Logger
 
     func run() async throws {
         // By now signals are handled: whoever hears that it is ready may end it again at once.
@@ -541,6 +545,7 @@ private struct DeviceService: ServiceLifecycle.Service {
             try await device.run()
         } onGracefulShutdown: {
             ServiceNotice.stopping()
+            StopDeadline.begin(logger: logger)
             device.beginGracefulShutdown()
         }
     }

@@ -242,9 +242,12 @@ extension FileIndex {
         _ group: DuplicateGroup, progress: @escaping @Sendable (Int) -> Void = { _ in }
     ) async throws -> [DuplicateGroup] {
         var tops: [(folder: OpenFolder, path: [UInt8])] = []
-        // Of a location that is not there nothing can be compared.
-        for location in try locations() { if let top = try? contentTop(location) { tops.append(top) } }
         let items = try await comparedItems(group)
+        for location in try locations() where items.contains(where: { $0.item.folder.isWithin(location.path) }) {
+            // Of one that is not there, or does not answer, nothing can be compared.
+            if let top = try? await contentTop(location) { tops.append(top) }
+            try Task.checkCancellation()
+        }
         return try await disk.run { [tops] in
             let first = UnsafeMutableRawBufferPointer.allocate(byteCount: ContentReader.bufferSize, alignment: 16)
             let second = UnsafeMutableRawBufferPointer.allocate(byteCount: ContentReader.bufferSize, alignment: 16)

@@ -141,7 +141,7 @@ extension FileIndex {
         var tops: [Int64: (folder: OpenFolder, path: [UInt8])] = [:]
         for location in try locations() {
             // One that is not there is left out, where others are asked as well.
-            do throws(KithError) { tops[location.id] = try contentTop(location) } catch {
+            do throws(KithError) { tops[location.id] = try await contentTop(location) } catch {
                 switch task {
                 case .identify(location.id, _), .verify(location.id, _): throw error
                 default: continue
@@ -181,10 +181,17 @@ extension FileIndex {
     }
 
     /// The folder of a location, held open.
-    func contentTop(_ location: IndexLocation) throws(KithError) -> (folder: OpenFolder, path: [UInt8]) {
+    ///
+    /// - Throws: `.unreachable` when it is not there, or does not answer.
+    func contentTop(_ location: IndexLocation) async throws(KithError) -> (folder: OpenFolder, path: [UInt8]) {
         let shown = String(decoding: location.path, as: UTF8.self)
-        do throws(SystemError) { return (try OpenFolder(path: location.path), location.path) } catch {
-            throw KithError(.unreachable, "The files in \(shown) cannot be read: \(error).")
+        do {
+            _ = try await presence.attributes(of: location.path)
+            return (try OpenFolder(path: location.path), location.path)
+        } catch let error as SystemError {
+            throw KithError(.unreachable, "The files in \(shown) cannot be read: \(error.presenceText).")
+        } catch {
+            throw Self.failure("read the files in \(shown)", error)
         }
     }
 

@@ -40,7 +40,9 @@ final class OpenFolder: Sendable {
     }
 
     /// The names in it, in the file system's order, with their attributes; a name that has gone meanwhile is left out.
-    func list() throws(SystemError) -> [ListedEntry] {
+    ///
+    /// `pulse` is told of each.
+    func list(_ pulse: DiskPulse? = nil) throws(SystemError) -> [ListedEntry] {
         var failure: Int32 = 0
         guard let listing = unsafe kith_directory_open(number, &failure) else { throw SystemError(-failure) }
         defer { unsafe kith_directory_close(listing) }
@@ -58,6 +60,7 @@ final class OpenFolder: Sendable {
                 let status = unsafe base.withMemoryRebound(to: CChar.self, capacity: Int(length) + 1) { name in
                     unsafe kith_file_stat(number, name, &info)
                 }
+                pulse?.beat()
                 guard status >= 0 else { continue }
                 let name = unsafe [UInt8](UnsafeBufferPointer(rebasing: buffer[..<Int(length)]))
                 entries.append(ListedEntry(name: name, attributes: FileAttributes(info)))

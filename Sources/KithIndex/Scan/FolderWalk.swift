@@ -38,7 +38,9 @@ struct FolderWalk: Sendable {
     }
 
     /// The next folder; `nil` after the last.
-    mutating func next() -> FolderListing? {
+    ///
+    /// `pulse` is told of each answer of the disk.
+    mutating func next(_ pulse: DiskPulse? = nil) -> FolderListing? {
         guard let item = pending.popLast() else { return nil }
         var listing = FolderListing(path: item.path, attributes: .none, entries: [])
         let folder: OpenFolder
@@ -49,7 +51,7 @@ struct FolderWalk: Sendable {
                 }
             listing.attributes = try folder.attributes()
             willList(folder, item.path)
-            listing.entries = try folder.list()
+            listing.entries = try folder.list(pulse)
             // What is in a library's own folder changes with each change that is written down there.
             if LibraryDescription.isFolder(with: listing.entries) { listing.entries = [] }
         } catch {
