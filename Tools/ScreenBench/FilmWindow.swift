@@ -4,7 +4,7 @@ import Foundation
 import Synchronization
 
 /// A window over all of an X server, in which pictures follow each other.
-final class FilmWindow {
+final class FilmWindow: Sendable {
     private let isEnding = Mutex(false)
     private let hasEnded = DispatchSemaphore(value: 0)
 
@@ -55,7 +55,7 @@ final class FilmWindow {
 }
 #else
 /// There is none without XCB.
-final class FilmWindow {
+final class FilmWindow: Sendable {
     init?(display: String, width: Int, height: Int, pictures: [[UInt32]], rate: Int) { nil }
 
     func end() {}
