@@ -4,6 +4,7 @@ import KithCatalog
 import KithTesting
 import KithWire
 import Logging
+import Synchronization
 import Testing
 
 @testable import KithIndex
