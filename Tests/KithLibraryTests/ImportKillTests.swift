@@ -69,6 +69,7 @@ import Testing
     /// Makes two archives of one library: of its first files, and of twice as many.
     private static func makeArchives(in folder: TemporaryFolder) async throws -> [String] {
         let (top, data) = (folder.path + "/tree", folder.path + "/home")
+        try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: true)
         let collection = LibraryCollection(data: data, keepsUp: false, logger: logger)
         let library = try await collection.create(name: "Photos", at: nil)
         let index = try await collection.keeper(library.idText, isOwner: true).index()

@@ -1,10 +1,11 @@
 import Foundation
 
-/// Measures both ends in one process: `kith-bench [--json FILE] [--mebibytes N] [--only PART] [--rounds N]`.
+/// Measures both ends in one process: `kith-bench [--json FILE] [--mebibytes N] [--only PART] [--rounds N] [--files N]`.
 @main struct KithBench {
     private static let usage = """
-        usage: kith-bench [--json FILE] [--mebibytes N] [--only PART] [--rounds N]
-          PART is one of \(Part.allCases.map(\.rawValue).joined(separator: ", ")); N rounds of connecting (200)
+        usage: kith-bench [--json FILE] [--mebibytes N] [--only PART] [--rounds N] [--files N]
+          PART is one of \(Part.allCases.map(\.rawValue).joined(separator: ", "));
+          N rounds of connecting (200); N files in a library (100000)
         """
 
     private enum Part: String, CaseIterable {
@@ -17,6 +18,7 @@ import Foundation
         var json: String?
         var mebibytes = 1024
         var rounds = 200
+        var files = 100_000
         // Its parts are among the others.
         var parts = Part.allCases.filter { $0 != .rpc }
         while let argument = arguments.popFirst() {
@@ -25,6 +27,7 @@ import Foundation
             case ("--json", let file?, _, _): json = file
             case ("--mebibytes", _, let number?, _): mebibytes = number
             case ("--rounds", _, let number?, _): rounds = number
+            case ("--files", _, let number?, _): files = number
             case ("--only", _, _, .node?):
                 parts = [.requests, .peers, .trust, .discovery, .node, .events, .coding, .connect, .idle]
             case ("--only", _, _, let part?): parts = [part]
@@ -60,7 +63,7 @@ import Foundation
             case .discovery: try await Bench.discovery(into: &report)
             case .node: try await Bench.node(into: &report)
             case .socket: try await Bench.socket(clients: 1_000, into: &report)
-            case .library: try await Bench.library(files: 100_000, into: &report)
+            case .library: try await Bench.library(files: files, into: &report)
             case .coding: try Bench.coding(files: 50_000, into: &report)
             }
         }
