@@ -8,7 +8,7 @@ import Foundation
 package final class StallingMount: Sendable {
     /// Where it is mounted.
     package let path: String
-    private let process: pid_t
+    private let server: ChildProcess
 
     /// True where one can be made: as root, with `/dev/fuse` and Python.
     package static let isPossible: Bool = {
@@ -25,35 +25,32 @@ package final class StallingMount: Sendable {
     /// - Parameters:
     ///   - path: The folder.
     ///   - names: The names of its files.
-    ///   - end: Once this one of them is asked for, it stops answering.
+    ///   - end: When this one of them is asked for the first time, it stops answering.
     /// - Throws: what Foundation says when the server cannot be run, or cannot mount it.
     package init(at path: String, names: [String], stoppingAt end: String? = nil) throws {
-        let server = Process()
-        server.executableURL = URL(fileURLWithPath: "/usr/bin/python3")
-        server.arguments = ["-c", Self.program, path, end ?? ""] + names
-        let output = Pipe()
-        server.standardOutput = output
-        server.standardInput = FileHandle.nullDevice
-        try server.run()
-        process = server.processIdentifier
+        server = try ChildProcess(
+            "/usr/bin/python3", ["-c", Self.program, path, end ?? ""] + names, output: .connected, errors: .inherited)
         self.path = path
-        guard output.fileHandleForReading.availableData == Data("mounted\n".utf8) else {
-            throw CocoaError(.fileWriteUnknown)
+        var said = Data()
+        // More than one byte is waited for.
+        while said.last != UInt8(ascii: "\n"), let byte = try server.output?.read(upToCount: 1), !byte.isEmpty {
+            said += byte
         }
+        guard said == Data("mounted\n".utf8) else { throw CocoaError(.fileWriteUnknown) }
     }
 
     deinit { remove() }
 
     /// Answers nothing from now on.
-    package func stall() { _ = kill(process, SIGSTOP) }
+    package func stall() { server.send(SIGSTOP) }
 
     /// Answers again, what was asked meanwhile, too.
-    package func resume() { _ = kill(process, SIGCONT) }
+    package func resume() { server.send(SIGCONT) }
 
     /// Unmounts it; whoever still waits for an answer gets an error.
     package func remove() {
         // With the server the kernel gives up what it waits for.
-        _ = kill(process, SIGKILL)
+        server.kill()
         _ = unsafe umount2(path, 2)  // MNT_DETACH
     }
 
@@ -75,6 +72,7 @@ package final class StallingMount: Sendable {
             return struct.pack("<6Q10I", node, size, 1, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
         def answer(kind, node, body):
+            global end
             if kind == INIT:
                 return struct.pack("<4I2H2I2H8I", 7, 31, 65536, 0, 16, 12, 65536, 1, 0, 0, *[0] * 8)
             if kind == LOOKUP:
@@ -82,6 +80,7 @@ package final class StallingMount: Sendable {
                 if name not in names:
                     return -2
                 if name == end:
+                    end = None
                     os.kill(os.getpid(), signal.SIGSTOP)
                 number = names.index(name) + 2
                 return struct.pack("<4Q2I", number, 0, 0, 0, 0, 0) + attributes(number)

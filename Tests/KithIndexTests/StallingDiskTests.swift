@@ -51,6 +51,20 @@ struct StallingDiskTests {
         #expect(try index.location(far.id).problem == nil)
     }
 
+    @Test func `who asks at the same time gets the same answer`() async throws {
+        let mount = try StallingMount(at: makeFolder("far"), names: names)
+        defer { mount.remove() }
+        let index = try index(patience: .seconds(3_600))
+        defer { index.close() }
+        mount.stall()
+        let path = Array(mount.path.utf8)
+        let askers = (0..<8).map { _ in Task { try await index.presence.attributes(of: path) } }
+        askers[0].cancel()
+        await #expect(throws: CancellationError.self) { try await askers[0].value }
+        mount.resume()
+        for asker in askers.dropFirst() { _ = try await asker.value }
+    }
+
     @Test func `one that falls silent in the middle of a scan holds up no other location`() async throws {
         let mount = try StallingMount(at: makeFolder("far"), names: names, stoppingAt: names[7])
         defer { mount.remove() }

@@ -2,13 +2,14 @@ import Foundation
 import KithIO
 import Synchronization
 
-/// Asks folders whether they are there: one on a server that never answers keeps a thread, and holds nobody up.
-///
-/// A folder at which a thread still waits is not asked again: it does not answer.
+/// Asks folders whether they are there: one on a server that never answers keeps one thread, and holds nobody up.
 final class Presence: Sendable {
+    private typealias Answer = Promise<Result<FileAttributes, SystemError>>
+
     /// How long one is waited for.
     private let patience: Duration
-    private let waiting = Mutex<Set<[UInt8]>>([])
+    /// The folders at which a thread waits; who asks meanwhile gets its answer.
+    private let asked = Mutex<[[UInt8]: Answer]>([:])
 
     init(patience: Duration) { self.patience = patience }
 
@@ -16,19 +17,27 @@ final class Presence: Sendable {
     ///
     /// - Throws: `SystemError`, `ETIMEDOUT` among them for one that does not answer; `CancellationError`.
     func attributes(of path: [UInt8]) async throws -> FileAttributes {
-        guard waiting.withLock({ $0.insert(path).inserted }) else { throw SystemError(ETIMEDOUT) }
-        let promise = Promise<Result<FileAttributes, SystemError>>()
-        Thread.detachNewThread { [self] in
-            let result = Result { () throws(SystemError) in try OpenFolder(path: path).attributes() }
-            _ = waiting.withLock { $0.remove(path) }
-            promise.fulfil(result)
+        let (answer, isNew) = asked.withLock { asked in
+            if let answer = asked[path] { return (answer, false) }
+            let answer = Answer()
+            asked[path] = answer
+            return (answer, true)
         }
+        if isNew { ask(path, answer) }
+        return try await answer.valueUnlessCancelled().get()
+    }
+
+    private func ask(_ path: [UInt8], _ answer: Answer) {
         let timer = Task { [patience] in
             try await Task.sleep(for: patience)
-            promise.fulfil(.failure(SystemError(ETIMEDOUT)))
+            answer.fulfil(.failure(SystemError(ETIMEDOUT)))
         }
-        defer { timer.cancel() }
-        return try await promise.valueUnlessCancelled().get()
+        Thread.detachNewThread { [self] in
+            let result = Result { () throws(SystemError) in try OpenFolder(path: path).attributes() }
+            asked.withLock { $0[path] = nil }
+            timer.cancel()
+            answer.fulfil(result)
+        }
     }
 }
 
