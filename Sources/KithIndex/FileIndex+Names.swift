@@ -1,4 +1,5 @@
 import GRDB
+import KithCatalog
 import KithIO
 import KithWire
 
@@ -40,13 +41,14 @@ extension FileIndex {
             let rows = try Row.fetchCursor(
                 database,
                 sql: """
-                    SELECT entry.id, entry.name, length(folder.path)
+                    SELECT entry.id, entry.name, length(folder.path), entry.kind
                     FROM entry CROSS JOIN folder ON folder.id = entry.folder ORDER BY entry.id
                     """)
             while let row = try rows.next() {
                 let name = try row.withUnsafeData(atIndex: 1) { $0.map { [UInt8]($0) } ?? [] }
+                let isFile = row[3] == StoredKind.file.rawValue
                 names.append(
-                    row[0], Array(IndexedName(name).folded.utf8), .init(name: name.count, folder: row[2]))
+                    row[0], Array(foldedName(name).utf8), .init(name: name.count, folder: row[2], isFile: isFile))
             }
             return names
         }

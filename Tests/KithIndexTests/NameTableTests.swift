@@ -21,10 +21,11 @@ import Testing
                 let id = Int64.random(in: 1...numbers, using: &random)
                 let name = String(repeating: "x", count: Int.random(in: 1...40, using: &random)) + "\(id)"
                 let folder = Int.random(in: 1...300, using: &random)
+                let isFile = Bool.random(using: &random)
                 switch Int.random(in: 0..<10, using: &random) {
                 case 0..<6:
-                    names.apply([.set(id, Array(name.utf8), .init(name: name.count, folder: folder))])
-                    model[id] = "\(name) \(name.count) \(folder)"
+                    names.apply([.set(id, Array(name.utf8), .init(name: name.count, folder: folder, isFile: isFile))])
+                    model[id] = "\(name) \(name.count) \(isFile) \(folder)"
                 case 6..<9:
                     names.apply([.removed(id)])
                     model[id] = nil
@@ -46,7 +47,7 @@ import Testing
         var names = NameTable.Names(version: 0, blocks: [])
         let ids: [Int64] = [.max, 1, 1 << 40, 2, (1 << 40) + 5, 7]
         for id in ids {
-            names.apply([.set(id, Array("name".utf8), .init(name: 4, folder: 1))])
+            names.apply([.set(id, Array("name".utf8), .init(name: 4, folder: 1, isFile: true))])
         }
         #expect(Set(names.contents.keys) == Set(ids))
         #expect(names.blocks.map(\.first) == names.blocks.map(\.first).sorted())
@@ -59,7 +60,8 @@ import Testing
             let name = Array(String(repeating: "ab", count: Int.random(in: 1...4, using: &random)).utf8)
             return unsafe name.withUnsafeBytes { name in
                 unsafe Rank(
-                    name, .init(name: Int.random(in: 1...9, using: &random), folder: 1), Int64(id), [Array("b".utf8)])
+                    name, .init(name: Int.random(in: 1...9, using: &random), folder: 1, isFile: true), Int64(id),
+                    [Array("b".utf8)])
             }
         }
         for isReversed in [false, true] {

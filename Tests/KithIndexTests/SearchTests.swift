@@ -208,6 +208,24 @@ import Testing
         #expect(visited == 10)
     }
 
+    @Test func `what has become a folder is no file any more, and the other way`() async throws {
+        let tree = try IndexedTree()
+        try tree.write("report a")
+        try tree.make("report b")
+        let location = try tree.added()
+        func files() async throws -> [String] {
+            _ = try await tree.index.scan(location.id)
+            return try await tree.index.search(SearchQuery("report size:>=0", now: 0, offsetFromUTC: 0)).entries
+                .map { String(decoding: $0.name, as: UTF8.self) }
+        }
+        #expect(try await files() == ["report a"])
+        try tree.remove("report a")
+        try tree.make("report a")
+        try tree.remove("report b")
+        try tree.write("report b")
+        #expect(try await files() == ["report b"])
+    }
+
     @Test func `facets count all that is found, and say when they do not`() async throws {
         let tree = try await filled()
         _ = try await tree.index.changeTags(of: [Array(tree.path("ab").utf8)], add: [["work"]], remove: [])

@@ -104,12 +104,13 @@ final class IndexedTree: Sendable {
         let rows = try Row.fetchAll(
             database,
             sql: """
-                SELECT entry.id, entry.name, length(folder.path) FROM entry JOIN folder ON folder.id = entry.folder
+                SELECT entry.id, entry.name, length(folder.path), entry.kind = 0
+                FROM entry JOIN folder ON folder.id = entry.folder
                 """)
         return Dictionary(
             uniqueKeysWithValues: rows.map { row in
                 let name = [UInt8](row[1] as Data)
-                return (row[0], "\(foldedName(name)) \(name.count) \(row[2] as Int)")
+                return (row[0], "\(foldedName(name)) \(name.count) \(row[3] as Bool) \(row[2] as Int)")
             })
     }
 
@@ -131,7 +132,8 @@ extension NameTable.Names {
         for block in blocks {
             for slot in 0..<block.count where block.isLive(slot) {
                 let name = String(decoding: block.text[block.range(slot)].prefix { $0 != 0 }, as: UTF8.self)
-                contents[block.id(slot)] = "\(name) \(block.measure(slot).name) \(block.measure(slot).folder)"
+                let measure = block.measure(slot)
+                contents[block.id(slot)] = "\(name) \(measure.name) \(measure.isFile) \(measure.folder)"
             }
         }
         return contents

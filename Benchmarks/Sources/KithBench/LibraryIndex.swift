@@ -43,6 +43,8 @@ extension Bench {
             if let memory = residentMegabytes {
                 lines.add("library: memory of the device and this benchmark", memory, "MB")
             }
+            // A hundred thousand contents say what more would.
+            guard files <= 500_000 else { return }
             try await libraryContent(
                 path, files: files, location: location, device.client, into: &lines)
         }

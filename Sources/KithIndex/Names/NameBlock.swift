@@ -15,14 +15,24 @@ struct NameBlock: Sendable {
     /// The slots that have a name.
     private(set) var liveCount = 0
 
-    /// What the rank of a name depends on beside its text, in bytes: its own length on the disk and its folder's path.
+    /// What a search wants of a name beside its text.
     struct Measure: Hashable, Sendable {
-        var name: UInt16
+        /// The length of the name, and above it a bit for what is no file.
+        private var bits: UInt16
+        /// The length of its folder's path in bytes.
         var folder: UInt16
 
-        init(name: Int, folder: Int) {
-            (self.name, self.folder) = (UInt16(clamping: name), UInt16(clamping: folder))
+        private static let notFile: UInt16 = 1 << 15
+
+        init(name: Int, folder: Int, isFile: Bool) {
+            bits = UInt16(clamping: min(name, Int(Self.notFile) - 1)) | (isFile ? 0 : Self.notFile)
+            self.folder = UInt16(clamping: folder)
         }
+
+        /// The length of the name on the disk in bytes.
+        var name: Int { Int(bits & ~Self.notFile) }
+
+        var isFile: Bool { bits & Self.notFile == 0 }
     }
 
     init(first: Int64) { self.first = first }
@@ -87,7 +97,7 @@ struct NameBlock: Sendable {
     mutating func set(_ id: Int64, folder length: Int) {
         let slot = slot(of: id)
         if slot < count, self.id(slot) == id {
-            measures[slot] = Measure(name: Int(measures[slot].name), folder: length)
+            measures[slot].folder = UInt16(clamping: length)
         }
     }
 

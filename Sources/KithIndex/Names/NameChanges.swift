@@ -15,10 +15,12 @@ final class NameChanges {
         isNoted = table.isFollowing
     }
 
-    /// Notes that an entry has a name in a folder whose path has so many bytes.
-    func set(_ id: Int64, _ name: [UInt8], folded: String, folder: Int) {
+    /// Notes that an entry has a name in a folder whose path has so many bytes, and of which kind it is.
+    func set(_ id: Int64, _ name: [UInt8], folded: String, folder: Int, _ kind: StoredKind) {
         hasChanges = true
-        if isNoted { edits.append(.set(id, Array(folded.utf8), .init(name: name.count, folder: folder))) }
+        guard isNoted else { return }
+        edits.append(
+            .set(id, Array(folded.utf8), .init(name: name.count, folder: folder, isFile: kind == .file)))
     }
 
     func remove(_ id: Int64) {

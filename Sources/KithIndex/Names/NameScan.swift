@@ -3,7 +3,7 @@ import Synchronization
 
 extension NameTable.Names {
     /// The most blocks that one thread goes through while another could help.
-    private static let share = 64
+    private static let share = 8
 
     /// The numbers of the entries whose names pass, ascending; `nil` when they are more than `limit`.
     func numbers(_ filter: NameFilter, atMost limit: Int = .max) -> [Int64]? {
@@ -16,10 +16,12 @@ extension NameTable.Names {
         return numbers
     }
 
-    /// The ranks of the names that pass, in the order of their numbers; of all without a filter.
+    /// The ranks of the names that pass, in the order of their numbers; of all without a filter, or all of files.
     ///
     /// Goes through many names on several threads, and ends early once it is stopped.
-    func ranks(_ filter: NameFilter?, _ words: [String], unless isStopped: @Sendable () -> Bool) -> [Rank] {
+    func ranks(
+        _ filter: NameFilter?, _ words: [String], isOfFiles: Bool = false, unless isStopped: @Sendable () -> Bool
+    ) -> [Rank] {
         let words = words.map { Array($0.utf8) }
         let (texts, rest) = way(filter)
         @Sendable func ranks(_ blocks: ArraySlice<NameBlock>) -> [Rank] {
@@ -27,7 +29,9 @@ extension NameTable.Names {
             for block in blocks {
                 if isStopped() { break }
                 unsafe block.visit(rest, texts) { slot, name in
-                    unsafe ranks.append(Rank(name, block.measure(slot), block.id(slot), words))
+                    let measure = block.measure(slot)
+                    guard measure.isFile || !isOfFiles else { return }
+                    unsafe ranks.append(Rank(name, measure, block.id(slot), words))
                 }
             }
             return ranks
@@ -97,7 +101,7 @@ extension NameBlock {
         while end > range.lowerBound, unsafe text[end - 1] == 0 { end -= 1 }
         guard end > range.lowerBound else { return }
         let name = unsafe UnsafeRawBufferPointer(rebasing: text[range.lowerBound..<end])
-        if let filter, unsafe !filter.passes(name, length: Int(measure(slot).name)) { return }
+        if let filter, unsafe !filter.passes(name, length: measure(slot).name) { return }
         unsafe body(slot, name)
     }
 

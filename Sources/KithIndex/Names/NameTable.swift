@@ -89,7 +89,7 @@ extension NameTable.Names {
             case .set(let id, let name, let measure): set(id, name, measure)
             case .removed(let id):
                 guard let index = block(of: id) else { continue }
-                blocks[index].set(id, [], .init(name: 0, folder: 0))
+                blocks[index].set(id, [], .init(name: 0, folder: 0, isFile: false))
                 if blocks[index].liveCount == 0 { blocks.remove(at: index) }
             case .folder(let id, let length):
                 if let index = block(of: id) { blocks[index].set(id, folder: length) }

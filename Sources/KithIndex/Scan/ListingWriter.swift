@@ -239,7 +239,7 @@ struct ListingWriter {
             flags(entry.name, isInHidden),
         ])
         try insertEntry.execute()
-        names.set(id, entry.name, folded: text.folded, folder: listing.path.count)
+        names.set(id, entry.name, folded: text.folded, folder: listing.path.count, attributes.kind)
         state.counts.added += 1
         state.changes?.note(id, .added, listing.path, entry.name)
         if attributes.kind == .folder {
@@ -282,6 +282,10 @@ struct ListingWriter {
             attributes.kind.rawValue, IndexedName(entry.name).category(attributes.kind), attributes.size,
             attributes.modified, attributes.changed, attributes.created, attributes.inode, flags, old.id,
         ])
+        if old.kind != attributes.kind.rawValue {
+            names.set(
+                old.id, entry.name, folded: foldedName(entry.name), folder: listing.path.count, attributes.kind)
+        }
         state.counts.changed += 1
         state.changes?.note(old.id, .changed, listing.path, entry.name)
         if attributes.kind == .folder {
@@ -341,7 +345,7 @@ struct ListingWriter {
             folder, Data(entry.name), text.category(attributes.kind), text.fileExtension, attributes.modified,
             attributes.changed, attributes.created, attributes.size, flags(entry.name, isInHidden), id,
         ])
-        names.set(id, entry.name, folded: text.folded, folder: listing.path.count)
+        names.set(id, entry.name, folded: text.folded, folder: listing.path.count, attributes.kind)
         state.counts.moved += 1
         let new = listing.path.appending(name: entry.name)
         guard let place = candidate.place else {

@@ -117,7 +117,8 @@ struct EntrySearch: Sendable {
         _ database: Database, _ order: SearchOrder, _ name: String, _ after: SearchPlace?, _ limit: Int
     ) throws -> FoundPage {
         var page = FoundPage(entries: [], hasMore: false, total: nil, places: [])
-        var ranks = (names?.ranks(filter, words) { stop.isSet.load(ordering: .relaxed) }) ?? []
+        let isOfFiles = query.condition.isOfFiles
+        var ranks = names?.ranks(filter, words, isOfFiles: isOfFiles) { stop.isSet.load(ordering: .relaxed) } ?? []
         if stop.isSet.load(ordering: .relaxed) { throw CancellationError() }
         if after == nil, filter?.isWhole == true, try !isAnythingGone(database) { page.total = ranks.count }
         try narrow(&ranks, database, isExhaustive: false)
@@ -469,6 +470,16 @@ extension Condition {
         case .not(let condition): condition.asksForNames
         case .term(.name): true
         case .term: false
+        }
+    }
+
+    /// True when only files meet it.
+    fileprivate var isOfFiles: Bool {
+        switch self {
+        case .all(let conditions): conditions.contains(where: \.isOfFiles)
+        case .any(let conditions): !conditions.isEmpty && conditions.allSatisfy(\.isOfFiles)
+        case .term(.size), .term(.entry(.file)): true
+        case .everything, .not, .term: false
         }
     }
 
