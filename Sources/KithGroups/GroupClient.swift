@@ -13,7 +13,7 @@ public final class GroupClient: Sendable {
         /// default.
         ///
         /// Nobody comes in unasked: unlike the engine's own defaults, those here accept no commit by which an outsider joins and
-        /// no proposal of somebody to be added. Members may replace a lost appearance of theirs.
+        /// no proposal of somebody to be added. Members who still have their key may replace a lost appearance of theirs.
         public var configuration: GroupConfiguration
         /// Tells whether a credential is that of the client to be added under a name: by default a basic one with the
         /// name's bytes.
@@ -43,8 +43,12 @@ public final class GroupClient: Sendable {
         /// The time in seconds since 1970.
         public var now: @Sendable () -> UInt64
 
-        /// The defaults.
-        public init(authentication: any AuthenticationService, now: @escaping @Sendable () -> UInt64) {
+        /// The defaults: by them every identity is held to the first key that was seen of it, in all groups of the
+        /// client (``GroupClient/pins``).
+        public init(
+            authentication: any AuthenticationService = PinningAuthenticationService(),
+            now: @escaping @Sendable () -> UInt64
+        ) {
             configuration = GroupConfiguration(authentication: authentication)
             configuration.executor = Threads(width: width)
             configuration.acceptsExternalCommits = false
@@ -75,6 +79,9 @@ public final class GroupClient: Sendable {
         delivery: any GroupDelivery, options: Options
     ) throws(GroupError) {
         var options = options
+        if let pins = options.configuration.authentication as? PinningAuthenticationService, pins.storage == nil {
+            options.configuration.authentication = PinningAuthenticationService(storage: storage)
+        }
         if let signer {
             let suite = SignerSuite(base: options.suite, signer: signer)
             guard suite.isValidSignatureKey(signer.publicKey) else { throw .refused(.invalidPublicKey) }
@@ -99,6 +106,13 @@ public final class GroupClient: Sendable {
             signatureKey = try item.identity(options.configuration.suites).key
         } catch { throw .storage(error) }
         if let signer, signer.publicKey != signatureKey.publicKey { throw .otherSignatureKey }
+    }
+
+    /// The signature keys that identities are held to; nil where another `AuthenticationService` says who is who.
+    ///
+    /// When somebody's key was lost, and the new one was compared: `try client.pins?.pin(key, to: credential)`.
+    public var pins: PinningAuthenticationService? {
+        options.configuration.authentication as? PinningAuthenticationService
     }
 
     // MARK: Groups
@@ -231,9 +245,12 @@ public final class GroupClient: Sendable {
     }
 
     /// Joins a group by a commit of this client's own, with the public state that the delivery service has.
+    ///
+    /// Of a group that this client knows nothing of any more, that state is believed: it may be a fork that a removed
+    /// member has made. To be sure, have a member remove this client and add it again.
     public func joinExternally(_ groupID: [UInt8]) async throws(GroupError) -> GroupSession {
         let session = session(groupID)
-        try await session.rejoin()
+        try await session.join()
         return session
     }
 

@@ -140,13 +140,21 @@ extension GroupSession {
     ///
     /// Waiting messages are sent afterwards. A group whose rows are damaged is given up, with what waited in it.
     ///
+    /// The public state that the delivery service has must come from somebody who was a member in the last epoch of this
+    /// client's: a member that was removed before then cannot lure it into a group of its own.
+    ///
     /// - Throws: ``GroupError/unreachable(_:)`` when the delivery service has no public state of the group, too;
     ///   ``GroupError/refused(_:)`` with `wrongEpoch` when what it has is older than what this client knows, with
+    ///   `resumptionNotProven` when it is not from such a member, or nothing is left here to hold it against, with
     ///   `externalCommitsNotAccepted` when this client is not a member there and its groups accept no outsiders;
     ///   ``GroupError/contended`` when others commit again and again, or when an earlier attempt was accepted and nobody
     ///   has published a state since.
-    public func rejoin() async throws(GroupError) {
+    public func rejoin() async throws(GroupError) { try await join(asMember: true) }
+
+    /// Joins by a commit; where `asMember` is false, also a group of which nothing is known here.
+    func join(asMember: Bool = false) async throws(GroupError) {
         try await exclusively { session throws(GroupError) in
+            let key = try session.resumptionKey(asMember: asMember)
             var isDamaged = false
             do throws(GroupError) {
                 try session.reload()
@@ -159,7 +167,7 @@ extension GroupSession {
             for _ in 0..<8 {
                 var bytes = session.unansweredJoin?.commit.bytes
                 if bytes == nil {
-                    let join = try await session.prepareJoin()
+                    let join = try await session.prepareJoin(key)
                     bytes = join.commit.bytes
                     session.unansweredJoin = consume join
                 }
@@ -180,13 +188,21 @@ extension GroupSession {
         }
     }
 
-    private func prepareJoin() async throws(GroupError) -> ExternalJoin {
+    /// The key that this client's last epoch left behind; nil where nothing is known of the group.
+    private func resumptionKey(asMember: Bool) throws(GroupError) -> ResumptionKey? {
+        let stored = try storing { () throws(GroupStorageError) in try storage.load(groupID) }
+        let key = stored.flatMap { ResumptionKey(newestOf: $0) }
+        guard key != nil || stored == nil && !asMember else { throw .refused(.resumptionNotProven) }
+        return key
+    }
+
+    private func prepareJoin(_ key: ResumptionKey?) async throws(GroupError) -> ExternalJoin {
         guard
             let bytes = try await reaching({ () throws(DeliveryError) in
                 try await delivery.groupInfo(of: groupID)
             })
         else { throw .unreachable(DeliveryError("The delivery service has no public state of the group.")) }
-        return try externalJoin(bytes)
+        return try externalJoin(bytes, key)
     }
 
     /// Tells whether a group that somebody shows is not behind the one here: an old one is a fork, made to be read
@@ -215,7 +231,7 @@ extension GroupSession {
         }
     }
 
-    private func externalJoin(_ bytes: [UInt8]) throws(GroupError) -> ExternalJoin {
+    private func externalJoin(_ bytes: [UInt8], _ key: ResumptionKey?) throws(GroupError) -> ExternalJoin {
         do throws(MLSError) {
             guard case .groupInfo(let info) = try MLSMessage(bytes), info.groupContext.groupID == groupID else {
                 throw .wrongGroup
@@ -223,6 +239,7 @@ extension GroupSession {
             guard isNews(info.groupContext) else { throw .wrongEpoch }
             var options = ExternalJoinOptions()
             options.now = now
+            options.resuming = key
             if let data = info.extensions.first(where: { $0.type == .ratchetTree })?.data {
                 let key = client.signatureKey.publicKey
                 options.replacing = try RatchetTree(data).members.first { $0.leaf.signatureKey == key }?.index

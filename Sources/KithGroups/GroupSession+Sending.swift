@@ -169,6 +169,9 @@ extension GroupSession {
     private func stage(_ options: CommitOptions, sends: Bool) throws(GroupError) -> Staged {
         let keys = try storing { () throws(GroupStorageError) in try storage.presharedKeys() }
         return try change { group, draft throws(MLSError) in
+            var options = options
+            // Who is added can then vouch for the group to members who are further behind.
+            options.groupInfoExtensions.append(group.resumptionKeys())
             let output = try group.stageCommit(options, psks: keys, at: now)
             if sends { draft.send(.commit, output.commit.bytes) }
             return Staged(change: output.change, retry: output.retry(as: group.leafIndex))
@@ -314,7 +317,8 @@ extension GroupSession {
     private func publish() async throws(GroupError) {
         let (info, epoch) = try change { group, _ throws(MLSError) -> ([UInt8]?, UInt64) in
             guard !group.isRemoved, group.reInit == nil else { return (nil, group.epoch) }
-            return (MLSMessage.groupInfo(try group.groupInfo()).bytes, group.epoch)
+            let proofs = try group.resumptionProofs()
+            return (MLSMessage.groupInfo(try group.groupInfo(extensions: [proofs])).bytes, group.epoch)
         }
         if let info {
             try await reaching { () throws(DeliveryError) in try await delivery.publish(groupInfo: info, of: groupID) }

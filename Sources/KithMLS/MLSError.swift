@@ -263,6 +263,8 @@ public enum MLSError: Error, Hashable, Sendable {
     case signerNotMember
     /// A group info whose signature is not its signer's (§12.4.3.1).
     case invalidGroupInfoSignature
+    /// A group info whose maker has not shown that it knew the key of the client's last epoch.
+    case resumptionNotProven
     /// A group extension that the client does not support (§13.4).
     case extensionNotSupported
     /// A tree without the leaf of the client's key package (§12.4.3.1).

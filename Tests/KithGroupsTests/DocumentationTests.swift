@@ -29,13 +29,13 @@ import Testing
     @Test func `a client makes a group, adds another, and talks`() async throws {
         let folder = try TemporaryFolder()
         let (place, keyStore) = (folder.path + "/anna", MemoryKeyStore())
-        let (delivery, authentication) = (MemoryDelivery(), TrustingAuthenticationService())
+        let delivery = MemoryDelivery()
         @Sendable func clock() -> UInt64 { noon }
         let ben = try client("ben", delivery)
         try await ben.replenishKeyPackages()
 
         let storage = try GroupDatabase.open(directory: place, keys: keyStore)
-        let options = GroupClient.Options(authentication: authentication) { clock() }
+        let options = GroupClient.Options { clock() }
         let anna = try GroupClient(name: "anna", storage: storage, delivery: delivery, options: options)
         try await anna.replenishKeyPackages()
 

@@ -8,6 +8,14 @@ struct AppliedProposals: Sendable {
     let required: RequiredCapabilities?
 }
 
+extension LeafNode {
+    func admit(replacing old: SignaturePublicKey?, _ authentication: any AuthenticationService) throws(MLSError) {
+        guard authentication.admit(credential, signatureKey: signatureKey, replacing: old) else {
+            throw .credentialRejected
+        }
+    }
+}
+
 extension PublicState {
     /// Checks a list of proposals against the group and applies it in the RFC's order (§12.1, §12.2, §12.3).
     func apply(
@@ -63,10 +71,23 @@ extension PublicState {
         _ new: LeafNode, of old: LeafNode, for event: CredentialEvent, _ authentication: any AuthenticationService
     ) throws(MLSError) {
         guard new.credential != old.credential || new.signatureKey != old.signatureKey else { return }
-        guard authentication.isValid(new.credential, signatureKey: new.signatureKey, for: event) else {
-            throw .credentialRejected
-        }
+        guard
+            authentication.isValid(
+                new.credential, signatureKey: new.signatureKey, replacing: old.signatureKey, for: event)
+        else { throw .credentialRejected }
         guard authentication.isSuccessor(new.credential, of: old.credential) else { throw .credentialNotSuccessor }
+    }
+
+    /// Shows the application the members that a commit brings, or whose keys it changes; called when all else is good.
+    func admit(_ change: EpochChange, _ authentication: any AuthenticationService) throws(MLSError) {
+        for member in change.added { try member.node.admit(replacing: nil, authentication) }
+        for member in change.updated {
+            guard let old = tree.leaf(member.leaf) else { throw .blankLeaf }
+            guard old.signatureKey != member.node.signatureKey || old.credential != member.node.credential else {
+                continue
+            }
+            try member.node.admit(replacing: old.signatureKey, authentication)
+        }
     }
 
     private func checkExternalSenders(

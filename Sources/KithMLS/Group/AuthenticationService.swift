@@ -22,10 +22,36 @@ public enum CredentialEvent: Hashable, Sendable {
 public protocol AuthenticationService: Sendable {
     /// Tells whether the credential's identity belongs to the signature key.
     func isValid(_ credential: Credential, signatureKey: SignaturePublicKey, for event: CredentialEvent) -> Bool
+    /// Tells whether a member's leaf may have another signature key or credential than before, in a message that the
+    /// old key has signed.
+    ///
+    /// By default that is to be answered as if the key were a new member's.
+    func isValid(
+        _ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey,
+        for event: CredentialEvent
+    ) -> Bool
+    /// Notes whose key is a member's from now on, once everything else about its group or commit was found good; false
+    /// refuses the group or the commit.
+    ///
+    /// `old` is the key that it had as a member. By default nothing is noted, and nobody refused.
+    func admit(_ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey?) -> Bool
     /// Tells whether a member may replace one credential by another.
     func isSuccessor(_ new: Credential, of old: Credential) -> Bool
     /// Tells whether two credentials stand for the same participant in two groups (§11.2, §11.3).
     func isSameParticipant(_ one: Credential, _ other: Credential) -> Bool
+}
+
+extension AuthenticationService {
+    /// Answers as if the key were a new member's.
+    public func isValid(
+        _ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey,
+        for event: CredentialEvent
+    ) -> Bool { isValid(credential, signatureKey: signatureKey, for: event) }
+
+    /// Notes nothing and returns true.
+    public func admit(
+        _ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey?
+    ) -> Bool { true }
 }
 
 /// Believes every credential and holds a member to its first; for tests, and where signature keys are pinned elsewhere.

@@ -21,6 +21,9 @@ public struct ExternalJoinOptions: Sendable {
     public var tree: RatchetTree?
     /// The leaf of an earlier appearance of this client, which the commit removes.
     public var replacing: UInt32?
+    /// The key that this client's last epoch of the group left behind: the group info must then come from somebody who
+    /// knew it (``Group/resumptionProofs()``), and not from one who had been removed before.
+    public var resuming: ResumptionKey?
     /// The pre-shared keys that the commit mixes in, in this order.
     public var pskIDs: [PreSharedKeyID] = []
     /// Those keys.
@@ -36,6 +39,8 @@ public struct ExternalJoinOptions: Sendable {
 
 extension ExternalJoin {
     /// Makes the commit by which a client joins the group of a group info.
+    ///
+    /// - Throws: ``MLSError/resumptionNotProven`` for a group info that nobody made who knew the key that is resumed.
     public init(
         _ info: GroupInfo, profile: LeafProfile, signatureKey: SignaturePrivateKey,
         _ options: ExternalJoinOptions = ExternalJoinOptions(), configuration: GroupConfiguration
@@ -44,6 +49,7 @@ extension ExternalJoin {
         let suite = try configuration.suite(info.groupContext.cipherSuite)
         guard let external: ExternalPub = try info.extensions.decoded(.externalPub) else { throw .externalKeyMissing }
         let tree = try info.tree(suite, or: options.tree)
+        if let key = options.resuming { try info.checkProof(suite, of: key) }
         let lifetime = LifetimeRule(now: options.now, maximum: configuration.maximumLifetime)
         try info.validate(
             suite, tree: tree, capabilities: profile.capabilities, lifetime: lifetime, configuration: configuration)
@@ -63,6 +69,7 @@ extension ExternalJoin {
         try path.leafNode.validate(
             suite, at: LeafLocation(groupID: info.groupContext.groupID, leafIndex: leaf), lifetime: nil)
         try path.tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
+        for member in path.tree.members { try member.leaf.admit(replacing: nil, configuration.authentication) }
         var context = try old.provisionalContext(path.tree, applied.extensions)
         let update = try applied.tree.encrypt(
             suite, path, context: context.encoded, excluding: [], executor: configuration.executor)

@@ -16,12 +16,14 @@ extension Group {
     /// Begins the epoch of another member's commit.
     ///
     /// - Returns: what changed, and the queued proposals that the commit left out: their senders may send them again.
-    /// - Throws: ``MLSError/wrongEpoch`` for a commit that was staged in another epoch or by another member.
+    /// - Throws: ``MLSError/wrongEpoch`` for a commit that was staged in another epoch or by another member;
+    ///   ``MLSError/credentialRejected`` when the ``AuthenticationService`` does not admit a member.
     public mutating func confirm(
         _ staged: consuming StagedCommit, at now: UInt64? = nil
     ) throws(MLSError) -> (change: EpochChange, leftOut: [QueuedProposal]) {
         guard staged.context == state.context, staged.leafIndex == leafIndex else { throw .wrongEpoch }
         let change = staged.change
+        try state.shared.admit(change, configuration.authentication)
         let used = Set(staged.references)
         let leftOut = proposals.all.filter { !used.contains($0.reference) }
         pending = nil

@@ -39,13 +39,13 @@ extension PublicState {
             if list.removes.isEmpty {
                 guard configuration.acceptsExternalCommits else { throw .externalCommitsNotAccepted }
             } else {
-                guard configuration.acceptsResync else { throw .resyncNotAccepted }
+                guard configuration.acceptsResync != .never else { throw .resyncNotAccepted }
             }
             committer = try applied.tree.reserveLeaf()
         }
         var tree = applied.tree
         if let path = commit.path {
-            try checkLeaf(path.leafNode, committer, list, applied, isExternal, configuration.authentication)
+            try checkLeaf(path.leafNode, committer, list, isExternal, configuration)
             tree = try applied.tree.merging(suite, path, leaf: committer, excluding: applied.added)
             try tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
         }
@@ -81,9 +81,10 @@ extension PublicState {
 
     /// Checks the leaf in a commit's path (§7.3, §12.4.2).
     private func checkLeaf(
-        _ leaf: LeafNode, _ committer: UInt32, _ list: ProposalList, _ applied: AppliedProposals, _ isExternal: Bool,
-        _ authentication: any AuthenticationService
+        _ leaf: LeafNode, _ committer: UInt32, _ list: ProposalList, _ isExternal: Bool,
+        _ configuration: GroupConfiguration
     ) throws(MLSError) {
+        let authentication = configuration.authentication
         try leaf.validate(
             suite, at: LeafLocation(groupID: context.groupID, leafIndex: committer), lifetime: nil)
         let before = isExternal ? list.removes.first : committer
@@ -96,6 +97,9 @@ extension PublicState {
         guard let old = tree.leaf(before) else { throw .blankLeaf }
         guard leaf.encryptionKey != old.encryptionKey else { throw .encryptionKeyNotChanged }
         if isExternal {
+            guard configuration.acceptsResync != .sameKey || leaf.signatureKey == old.signatureKey else {
+                throw .resyncNotAccepted
+            }
             guard authentication.isValid(leaf.credential, signatureKey: leaf.signatureKey, for: .commit) else {
                 throw .credentialRejected
             }

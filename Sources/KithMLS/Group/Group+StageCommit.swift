@@ -102,6 +102,7 @@ extension Group {
         let change = EpochChange(
             list, before: state.tree, after: tree, added: applied.added, epoch: newContext.epoch, committer: leafIndex,
             isExternal: false, hasPath: path != nil, authenticatedData: options.authenticatedData)
+        try state.shared.admit(change, configuration.authentication)
         let message = try protect(&content)
         pending = PendingCommit(
             state: next, signatureKey: newSignatureKey, message: message, welcome: welcome, change: change,

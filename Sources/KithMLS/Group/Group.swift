@@ -99,6 +99,11 @@ struct ResumptionKeys: Sendable {
 
     init(_ keys: [(epoch: UInt64, key: SecretBox)] = []) { self.keys = keys }
 
+    /// Puts keys of earlier epochs before those there are.
+    mutating func insert(_ earlier: ResumptionKeys?, before first: UInt64) {
+        keys = (earlier?.keys ?? []).filter { $0.epoch < first } + keys
+    }
+
     mutating func add(epoch: UInt64, _ key: SecretBox, limit: Int) {
         keys.append((epoch, key))
         if keys.count > limit + 1 { keys.removeFirst(keys.count - limit - 1) }

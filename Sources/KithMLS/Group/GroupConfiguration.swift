@@ -11,8 +11,9 @@ public struct GroupConfiguration: Sendable {
     /// True to let outsiders join by their own commit: anybody with the group's public state and a credential that
     /// ``authentication`` accepts of a committer.
     public var acceptsExternalCommits = true
-    /// True to let members replace a lost appearance of theirs by their own commit (§12.4.3.2).
-    public var acceptsResync = true
+    /// The members who may replace a lost appearance of theirs by their own commit (§12.4.3.2): by default those who
+    /// still have its signature key.
+    public var acceptsResync = ResyncRule.sameKey
     /// True to let outsiders propose that they be added (§12.1.8).
     public var acceptsNewMemberProposals = true
     /// The padding of encrypted messages.
@@ -37,14 +38,30 @@ public struct GroupConfiguration: Sendable {
     /// The executor of work that is done for each of many members: by default the caller's own thread.
     public var executor: any WorkExecutor = SerialWorkExecutor()
 
-    /// The defaults.
-    public init(authentication: any AuthenticationService) { self.authentication = authentication }
+    /// The defaults; keys are pinned in memory unless another service says who is who.
+    public init(authentication: any AuthenticationService = PinningAuthenticationService()) {
+        self.authentication = authentication
+    }
 
     /// The suite with a number.
     func suite(_ id: CipherSuiteID) throws(MLSError) -> any CipherSuite {
         guard let suite = suites.first(where: { $0.id == id }) else { throw .unsupportedCipherSuite }
         return suite
     }
+}
+
+/// The members whose leaf may be replaced by a commit from outside (RFC 9420 §12.4.3.2).
+///
+/// Whoever has a group's public state can make such a commit, and its remove needs nobody's consent: an outsider must
+/// not evict a member by it.
+@nonexhaustive
+public enum ResyncRule: Hashable, Sendable {
+    /// None: who has lost its state is removed and added again.
+    case never
+    /// Those whose new leaf has the signature key of the one it replaces.
+    case sameKey
+    /// Those whose new credential ``AuthenticationService`` takes as the old one's successor, whatever their key.
+    case successor
 }
 
 /// The part of past epochs that is kept so that late messages can be read (RFC 9420 §15.3).

@@ -45,6 +45,11 @@ public struct ExtensionType: CodePoint, Sendable {
     /// A key package that may be used again when no other is left (draft-ietf-mls-extensions §5.4).
     public static let lastResort = ExtensionType(rawValue: 10)
 
+    /// Proofs, in a group info, that its maker was a member in earlier epochs (private use, §17.3).
+    static let resumptionProofs = ExtensionType(rawValue: 0xF6B1)
+    /// Keys that earlier epochs left behind, in a Welcome's group info (private use, §17.3).
+    static let resumptionKeys = ExtensionType(rawValue: 0xF6B2)
+
     /// True when every client has it and none may list it (§7.2).
     var isDefault: Bool { 1...5 ~= rawValue }
 }

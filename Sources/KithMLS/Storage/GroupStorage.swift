@@ -89,6 +89,8 @@ public struct StorageItem: Sendable {
         case identity = 4
         /// A record of the layer above, under a name of its own.
         case note = 5
+        /// The signature keys of an identity, by the digest of its credential.
+        case pin = 6
     }
 
     /// The key under which an item is stored.

@@ -139,6 +139,11 @@ extension Rule {
         },
         Rule("12.2", "an external commit removes its sender's older appearance only", .credentialNotSuccessor) {
             stage in
+            stage.victim.with { $0.configuration.acceptsResync = .successor }
+            try stage.join(Forgery([.remove(2)]))
+        },
+        Rule("12.4.3.2", "an external commit that replaces a member has that member's key", .resyncNotAccepted) {
+            stage in
             try stage.join(Forgery([.remove(2)]))
         },
         Rule("12.2", "a replacing joiner's encryption key is new", .encryptionKeyNotChanged) { stage in
@@ -175,7 +180,7 @@ extension Rule {
             try stage.join(Forgery())
         },
         Rule("12.4.3.2", "the client takes external commits that replace a member", .resyncNotAccepted) { stage in
-            stage.victim.with { $0.configuration.acceptsResync = false }
+            stage.victim.with { $0.configuration.acceptsResync = .never }
             try stage.join(Forgery([.remove(2)]), by: stage.members[2])
         },
         Rule("12.4.2", "an external commit's confirmation tag is the new epoch's", .invalidConfirmationTag) { stage in
