@@ -31,7 +31,11 @@ package enum DeliveryInspection {
                     (state.nextKeyPackage(of: client) != nil) == (count > 0 || hasLastResort), "The next is one")
                 _ = state.welcomes(for: client, from: 0, limit: 10)
             case .groupInfo(let groupID, let info):
-                precondition(state.groupInfo(of: groupID) == info, "A group's state is the last")
+                precondition(
+                    state.groupInfo(of: groupID) == info || (try? state.isCurrent(info: info, of: groupID)) == false,
+                    "A group's state is the last, or that of the epoch before")
+            case .refusal(let groupID, let word):
+                precondition((try? state.refusal(word, of: groupID)) == nil, "A word counts once")
             }
         }
         return state.count

@@ -10,6 +10,7 @@ struct DeliveryState {
         case keyPackage(client: ClientID, [UInt8])
         case taken(client: ClientID)
         case groupInfo(groupID: [UInt8], [UInt8])
+        case refusal(groupID: [UInt8], [UInt8])
     }
 
     /// The number of records so far.
@@ -24,6 +25,19 @@ struct DeliveryState {
         /// The epoch after the last commit.
         var epoch: UInt64?
         var info: [UInt8]?
+        /// The last commit, as long as its epoch may be opened again.
+        var last: LastCommit?
+    }
+
+    /// A commit that was taken, and what is needed to take another in its place.
+    private struct LastCommit {
+        let bytes: [UInt8]
+        /// The epoch that it ended.
+        let epoch: UInt64
+        /// The public state of that epoch; nil while nobody has published it.
+        var info: [UInt8]?
+        /// The members that cannot follow it.
+        var refusals: Set<UInt32> = []
     }
 
     private struct Client {
@@ -41,7 +55,9 @@ struct DeliveryState {
         guard parsed.isFramed, let target = parsed.groupAndEpoch, target.groupID == groupID else {
             throw DeliveryError("The message is not one of that group.")
         }
-        if let epoch = known.epoch, target.epoch != epoch { return (.refused, false) }
+        var current = known.epoch
+        if current == nil, let info = known.info { current = try Self.epoch(info, groupID) }
+        if let current, target.epoch != current { return (.refused, false) }
         return (.accepted(position: UInt64(known.all.count)), true)
     }
 
@@ -76,6 +92,8 @@ struct DeliveryState {
             group.all.append(message)
             if try Self.isCommit(message), let epoch = try Self.decode(message).groupAndEpoch?.epoch {
                 group.epoch = epoch &+ 1
+                group.last = LastCommit(bytes: message, epoch: epoch)
+                if let info = group.info, try Self.epoch(info, groupID) == epoch { group.last?.info = info }
             }
             groups[groupID] = group
         case .welcome(let message):
@@ -96,7 +114,23 @@ struct DeliveryState {
         case .taken(let client):
             if clients[client]?.packages.isEmpty == false { clients[client]?.packages.removeFirst() }
         case .groupInfo(let groupID, let info):
-            groups[groupID, default: Messages()].info = info
+            var group = groups.removeValue(forKey: groupID) ?? Messages()
+            if let last = group.last, last.info == nil, try Self.epoch(info, groupID) == last.epoch {
+                group.last?.info = info
+            } else {
+                group.info = info
+            }
+            groups[groupID] = group
+        case .refusal(let groupID, let bytes):
+            guard let (leaf, members) = try refusal(bytes, of: groupID), let last = groups[groupID]?.last else {
+                return
+            }
+            groups[groupID]?.last?.refusals.insert(leaf)
+            // Its maker is no judge of it.
+            guard 2 * (last.refusals.count + 1) > members - 1 else { return }
+            groups[groupID]?.epoch = last.epoch
+            groups[groupID]?.info = last.info
+            groups[groupID]?.last = nil
         }
     }
 
@@ -108,7 +142,32 @@ struct DeliveryState {
             guard case .welcome = try decode(message) else { throw DeliveryError("That is no Welcome.") }
         case .keyPackage(_, let bytes): _ = try reference(bytes)
         case .groupInfo(let groupID, let info): _ = try epoch(info, groupID)
+        case .refusal(_, let bytes): _ = try refusal(bytes)
         case .taken: break
+        }
+    }
+
+    /// The member whose word about a group's last commit is new, and the number of members; nil when it does not count.
+    func refusal(
+        _ bytes: [UInt8], of groupID: [UInt8]
+    ) throws(DeliveryError) -> (leaf: UInt32, members: Int)? {
+        let refusal = try Self.refusal(bytes)
+        guard let last = groups[groupID]?.last, refusal.groupID == groupID, refusal.epoch == last.epoch,
+            !last.refusals.contains(refusal.leaf), let bytes = last.info,
+            case .groupInfo(let info) = try Self.decode(bytes),
+            let suite = CipherSuites[id: info.groupContext.cipherSuite],
+            let data = info.extensions.first(where: { $0.type == .ratchetTree })?.data
+        else { return nil }
+        // A public state that cannot be read has no members that could say anything.
+        guard let tree = try? RatchetTree(data), let key = tree.leaf(refusal.leaf)?.signatureKey,
+            refusal.isValid(suite, about: last.bytes, by: key)
+        else { return nil }
+        return (refusal.leaf, tree.memberCount)
+    }
+
+    private static func refusal(_ bytes: [UInt8]) throws(DeliveryError) -> CommitRefusal {
+        do { return try CommitRefusal(bytes) } catch {
+            throw DeliveryError("These bytes are not a word about a commit.")
         }
     }
 
@@ -116,7 +175,10 @@ struct DeliveryState {
     func isCurrent(info: [UInt8], of groupID: [UInt8]) throws(DeliveryError) -> Bool {
         let epoch = try Self.epoch(info, groupID)
         guard let known = groups[groupID] else { return true }
-        if let current = known.epoch { return epoch == current }
+        if let current = known.epoch {
+            // That of the epoch before, if nobody has published it, tells who may refuse the last commit.
+            return epoch == current || known.last.map { $0.info == nil && $0.epoch == epoch } ?? false
+        }
         guard let last = known.info else { return true }
         return try epoch >= Self.epoch(last, groupID)
     }
@@ -191,6 +253,10 @@ extension DeliveryState.Record {
             writer.integer(5 as UInt8)
             writer.opaque(groupID)
             writer.opaque(bytes)
+        case .refusal(let groupID, let bytes):
+            writer.integer(6 as UInt8)
+            writer.opaque(groupID)
+            writer.opaque(bytes)
         }
         return writer.bytes
     }
@@ -203,6 +269,7 @@ extension DeliveryState.Record {
         case 3: self = .keyPackage(client: String(decoding: try reader.opaque(), as: UTF8.self), try reader.opaque())
         case 4: self = .taken(client: String(decoding: try reader.opaque(), as: UTF8.self))
         case 5: self = .groupInfo(groupID: try reader.opaque(), try reader.opaque())
+        case 6: self = .refusal(groupID: try reader.opaque(), try reader.opaque())
         default: throw .unexpectedWireFormat
         }
         try reader.finish()
@@ -238,6 +305,13 @@ extension StateDelivery {
     /// Takes a message of a group.
     public func send(_ message: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) -> DeliveryAnswer {
         try await ask { state throws(DeliveryError) in try DeliveryRequest.send(message, to: groupID, state) }
+    }
+
+    /// Takes a member's word that it cannot follow the last commit; with enough of them another is taken.
+    public func send(refusal: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) {
+        try await ask { state throws(DeliveryError) in
+            ((), try state.refusal(refusal, of: groupID) == nil ? [] : [.refusal(groupID: groupID, refusal)])
+        }
     }
 
     /// A group's messages from a position on.

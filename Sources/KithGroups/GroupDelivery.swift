@@ -8,6 +8,11 @@ public protocol GroupDelivery: Sendable {
     /// A refused message has no place among the others and will have none. A service that takes data of past epochs must
     /// know that members can still read it: none is bound to keep the keys (RFC 9420 §15.3).
     func send(_ message: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) -> DeliveryAnswer
+    /// Takes a member's word that it cannot follow the last commit that was taken: a `CommitRefusal`.
+    ///
+    /// A service cannot see whether a commit is one. When more than half of the members without its maker have refused it,
+    /// another one of the epoch must be taken, or the group is at its end. By default nothing happens.
+    func send(refusal: [UInt8], to groupID: [UInt8]) async throws(DeliveryError)
     /// A group's messages from a position on, in their order, at most `limit`.
     func messages(
         of groupID: [UInt8], from position: UInt64, limit: Int
@@ -35,6 +40,11 @@ public protocol GroupDelivery: Sendable {
 
     /// Waits until there is something that was not there at the given count of news, and gives the new count.
     func news(after count: UInt64) async throws(DeliveryError) -> UInt64
+}
+
+extension GroupDelivery {
+    /// Does nothing: for a service that is sure of who sends.
+    public func send(refusal: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) {}
 }
 
 /// A device or program that is a member of groups, as the delivery service calls it.

@@ -95,8 +95,26 @@ extension GroupSession {
             return nil
         } catch {
             guard case .refused(let reason) = error else { throw error }
+            if parsed.isCommit { try refuse(message) }
             pass(message.position)
             return reason
+        }
+    }
+
+    /// Says that a commit of this epoch cannot be followed here, for the delivery service to take another.
+    private func refuse(_ message: DeliveredMessage) throws(GroupError) {
+        do throws(GroupError) {
+            try change { group, draft throws(MLSError) in
+                guard draft.record.cursor <= message.position else { return }
+                guard case let target? = try MLSMessage(message.bytes).groupAndEpoch, target.groupID == groupID,
+                    target.epoch == group.epoch, !group.isRemoved
+                else { return }
+                draft.record.cursor = message.position + 1
+                draft.send(.refusal, try group.refusal(of: message.bytes).bytes)
+            }
+        } catch {
+            // A group that has ended, or a signer that is away: the others say so.
+            guard case .refused = error else { throw error }
         }
     }
 

@@ -242,6 +242,11 @@ extension GroupSession {
             case .welcome:
                 try await reaching { () throws(DeliveryError) in try await delivery.send(welcome: next.bytes) }
                 try remove(next)
+            case .refusal:
+                try await reaching { () throws(DeliveryError) in
+                    try await delivery.send(refusal: next.bytes, to: groupID)
+                }
+                try remove(next)
             case .commit:
                 let answer = try await reaching { () throws(DeliveryError) in
                     try await delivery.send(next.bytes, to: groupID)

@@ -58,6 +58,8 @@ struct Outgoing: Hashable {
         /// Refused when another one was first.
         case commit
         case welcome
+        /// A word about a commit that was taken, and is none.
+        case refusal
         /// Encrypted again, from what it says, when its epoch was over before it had a place.
         case data([UInt8], authenticated: [UInt8])
     }
@@ -82,6 +84,7 @@ struct Outgoing: Hashable {
                 case 1: .proposal
                 case 2: .commit
                 case 3: .welcome
+                case 5: .refusal
                 case 4: .data(try reader.opaque(), authenticated: try reader.opaque())
                 default: throw .invalidContentType
                 }
@@ -98,6 +101,7 @@ struct Outgoing: Hashable {
                 case .proposal: writer.integer(1 as UInt8)
                 case .commit: writer.integer(2 as UInt8)
                 case .welcome: writer.integer(3 as UInt8)
+                case .refusal: writer.integer(5 as UInt8)
                 case .data(let data, let authenticated):
                     writer.integer(4 as UInt8)
                     writer.opaque(data)

@@ -116,9 +116,16 @@ import Testing
         // What comes late would lock out who joins by it.
         try await delivery.publish(groupInfo: states[0], of: id)
         #expect(try await delivery.groupInfo(of: id) == states[2])
-        _ = try await delivery.send(sender.commit(), to: id)
-        try await delivery.publish(groupInfo: MLSMessage.groupInfo(try sender.group.groupInfo()).bytes, of: id)
-        #expect(try await delivery.groupInfo(of: id) == states[2])
+        // A commit of a later epoch than is known would be one that nobody could say anything about.
+        #expect(try await delivery.send(sender.commit(), to: id) == .refused)
+        let last = MLSMessage.groupInfo(try sender.group.groupInfo()).bytes
+        try await delivery.publish(groupInfo: last, of: id)
+        #expect(try await delivery.send(sender.commit(), to: id) == .accepted(position: 0))
+        let signedAgain = MLSMessage.groupInfo(
+            try sender.group.groupInfo(extensions: [sender.group.resumptionProofs()])
+        ).bytes
+        try await delivery.publish(groupInfo: signedAgain, of: id)
+        #expect(try await delivery.groupInfo(of: id) == last)
     }
 
     @Test(arguments: Implementation.allCases)

@@ -92,6 +92,9 @@ final class UnreliableDelivery: GroupDelivery {
         if refuses(message) { throw DeliveryError("That is too large.") }
         return try await losing { () throws(DeliveryError) in try await base.send(message, to: groupID) }
     }
+    func send(refusal: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) {
+        try await losing { () throws(DeliveryError) in try await base.send(refusal: refusal, to: groupID) }
+    }
     func send(welcome: [UInt8]) async throws(DeliveryError) {
         try await losing { () throws(DeliveryError) in try await base.send(welcome: welcome) }
     }
