@@ -17,7 +17,7 @@ public enum GroupEvent: Hashable, Sendable {
     /// Something this client sent came back: it has its place among the group's messages.
     case ownEcho(OwnMessage)
     /// Data of this client that can no longer be sent: it was removed, or the group ended, before the delivery service
-    /// had it.
+    /// had it. After an old copy of the storage has come back, it may have been sent all the same.
     case unsent([UInt8], authenticatedData: [UInt8])
     /// A message claims to be of a later epoch than this client can reach: it may have to join anew.
     ///

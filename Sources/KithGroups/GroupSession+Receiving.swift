@@ -24,9 +24,19 @@ extension GroupSession {
     /// A message that is refused changes nothing and is passed over. What the delivery service does not take keeps nothing
     /// from coming in.
     ///
+    /// A group that has come back with an old copy of the storage is joined anew first, as ``rejoin()`` does.
+    ///
     /// - Throws: ``GroupError/unreachable(_:)``; what was taken in before stays.
     @discardableResult
     public func synchronise() async throws(GroupError) -> Synchronisation {
+        do throws(GroupError) { return try await receive() } catch {
+            guard error == .storage(.rolledBack) else { throw error }
+        }
+        try await rejoin()
+        return try await receive()
+    }
+
+    private func receive() async throws(GroupError) -> Synchronisation {
         try await exclusively { session throws(GroupError) in
             try session.change { group, _ throws(MLSError) in group.dropPastEpochs(at: session.now) }
             await session.drainQuietly(.unknown)

@@ -26,6 +26,8 @@ public actor GroupSession {
     private(set) var outbox: [Outgoing] = []
     private(set) var inbox: [NumberedEvent] = []
     private var isClosed = false
+    /// True when what is stored is an old copy, which must not be used.
+    private var isRolledBack = false
     /// The messages received since the last synchronisation reported them.
     var fetched = Synchronisation()
     /// A commit to join by that was sent, and not answered.
@@ -147,6 +149,17 @@ public actor GroupSession {
             sent.append(outgoing)
         }
 
+        /// Gives the application what an old copy says is still to be sent: it may have been since, as the numbers that
+        /// follow may have been given to other things.
+        mutating func giveBack(_ outbox: [Outgoing]) {
+            record.nextOutgoing &+= 1 << 32
+            record.nextEvent &+= 1 << 32
+            removedOutgoing = Set(outbox.map(\.number))
+            for case .data(let data, let authenticated) in outbox.map(\.kind) {
+                notify(.unsent(data, authenticatedData: authenticated))
+            }
+        }
+
         mutating func notify(_ event: GroupEvent) {
             events.append(NumberedEvent(number: record.nextEvent, event: event))
             record.nextEvent += 1
@@ -251,6 +264,8 @@ public actor GroupSession {
         self.record = record
         self.outbox = outbox
         self.inbox = inbox
+        isRolledBack = rows.isRolledBack
+        guard !isRolledBack else { throw .storage(.rolledBack) }
         group = try storing { () throws(GroupStorageError) in
             try Group.restored(from: rows, configuration: client.options.configuration)
         }
@@ -271,6 +286,7 @@ public actor GroupSession {
         if replacing {
             // What was said and not delivered is still to be, and who was added waits for the Welcome.
             draft.removedOutgoing = Set(outbox.filter { $0.kind == .commit || $0.kind == .proposal }.map(\.number))
+            if isRolledBack { draft.giveBack(outbox) }
         }
         draft.record.firstEpoch = fresh.epoch
         draft.record.needsRejoin = false
@@ -288,6 +304,7 @@ public actor GroupSession {
         }
         version = changes.groups[0].nextVersion
         group = consume fresh
+        isRolledBack = false
         apply(draft)
     }
 

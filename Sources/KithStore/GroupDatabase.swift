@@ -8,12 +8,16 @@ import Synchronization
 
 /// Groups in `groups.sqlite` of a data directory, every row sealed.
 ///
-/// Two processes may have it open, an app and its extension: the slower one gets an error and loads the group again. The
-/// file is in write-ahead mode with full synchronisation: killed at any moment, it opens with every change that was
-/// reported done. What it holds is sealed with keys in the device's `KeyStore`, which step forward as secrets are deleted
-/// (``GroupKeys``): a database restored from an old copy does not open once they have.
+/// Two processes may have it open, an app and its extension: the slower one gets an error and loads the group again.
+/// Every change is synchronised: killed at any moment, the file opens with every change that was reported done. There is
+/// no write-ahead log, whose frames would hold what was deleted; pages are overwritten, and the journal with their old
+/// content is empty again when a change is done.
 ///
-/// Calls are synchronous, with a flush to the disk for a change.
+/// What it holds is sealed with keys in the device's `KeyStore`, which step forward as secrets are deleted
+/// (``GroupKeys``): a database restored from an old copy does not open once they have. Before, it opens, and each of its
+/// groups says that it was rolled back: the number of changes that stands beside the keys is then ahead of its own.
+///
+/// Calls are synchronous, with a few flushes to the disk for a change.
 public final class GroupDatabase: GroupStorage {
     /// The number of deleted or replaced secrets after which the key steps forward.
     static let erasuresPerStep: Int64 = 256
@@ -31,13 +35,13 @@ public final class GroupDatabase: GroupStorage {
     public static func open(directory: String, keys keyStore: any KeyStore) throws(KithError) -> GroupDatabase {
         try DataDirectory.prepare(directory)
         let path = directory + "/groups.sqlite"
-        // Two processes that open a new database at once would meet in the change to write-ahead mode, which waits for
-        // nobody.
+        // Two processes that open a database of an earlier version at once would meet in the change of its mode, which
+        // waits for nobody.
         let gate = try Gate(directory + "/groups.lock")
         defer { gate.release() }
         do {
             let database = try Store.openDatabase(
-                at: path, label: "kith.groups", migrator: GroupMigrations.migrator)
+                at: path, label: "kith.groups", journal: "TRUNCATE", migrator: GroupMigrations.migrator)
             let keys = try database.write { try Self.openKeys(keyStore, $0, path) }
             return GroupDatabase(database: database, keyStore: keyStore, keys: keys)
         } catch let error as KithError {
@@ -73,7 +77,21 @@ public final class GroupDatabase: GroupStorage {
                 .corrupt,
                 "\(path) and its keys are not of the same time: one of them was restored from an old copy.")
         }
+        let changes = try Int64.fetchOne(database, sql: "SELECT changes FROM store") ?? 0
+        if changes < keys.changes { try markRolledBack(database, changes: keys.changes) }
         return keys
+    }
+
+    /// Notes that what is here is an old copy: none of its groups may go on, and none of its key packages open another.
+    private static func markRolledBack(_ database: Database, changes: Int64) throws {
+        // A version that no process remembers.
+        try database.execute(sql: "UPDATE groups SET rolled_back = 1, version = version + (1 << 40)")
+        try database.execute(
+            sql: "DELETE FROM items WHERE kind IN (?, ?)",
+            arguments: [
+                Int64(StorageItem.Kind.keyPackage.rawValue), Int64(StorageItem.Kind.lastResort.rawValue),
+            ])
+        try database.execute(sql: "UPDATE store SET changes = ?", arguments: [changes])
     }
 
     /// Closes the database; nothing else may be called after it.
@@ -96,7 +114,8 @@ public final class GroupDatabase: GroupStorage {
         try read { database in
             guard
                 let group = try Row.fetchOne(
-                    database, sql: "SELECT number, version FROM groups WHERE id = ?", arguments: [Data(groupID)])
+                    database, sql: "SELECT number, version, rolled_back FROM groups WHERE id = ?",
+                    arguments: [Data(groupID)])
             else { return nil }
             let number: Int64 = group["number"]
             let version: Int64 = group["version"]
@@ -119,7 +138,9 @@ public final class GroupDatabase: GroupStorage {
                     group: groupID, kind: kind.rawValue, epoch: key.epoch, number: key.number)
                 rows.append(GroupRow(key, try self.content(row, location)))
             }
-            return StoredGroup(groupID: groupID, version: UInt64(bitPattern: version), rows: rows)
+            return StoredGroup(
+                groupID: groupID, version: UInt64(bitPattern: version), rows: rows,
+                isRolledBack: group["rolled_back"] != 0)
         }
     }
 
@@ -219,8 +240,8 @@ public final class GroupDatabase: GroupStorage {
     private func write<Value>(_ body: (Database) throws -> Value) throws(GroupStorageError) -> Value {
         do {
             let value = try database.write(body)
-            // The change is on the disk, whatever becomes of the old keys; the next one tries again.
-            try? forgetOldKeys()
+            // Nothing leaves before this is on the disk: a copy of the database from before is then an old one.
+            try settleKeys()
             return value
         } catch { throw Self.failure(error) }
     }
@@ -255,6 +276,7 @@ public final class GroupDatabase: GroupStorage {
             try database.execute(
                 sql: "DELETE FROM group_rows WHERE group_number = ? AND (kind < 32 OR kind >= 64)",
                 arguments: [number])
+            try database.execute(sql: "UPDATE groups SET rolled_back = 0 WHERE number = ?", arguments: [number])
             erased += Self.erasuresPerStep
         }
         for epoch in change.removedEpochs {
@@ -354,7 +376,8 @@ extension GroupDatabase {
         try rewrap(limit, generation, database)
         let total =
             try Int64.fetchOne(
-                database, sql: "UPDATE store SET erased = erased + ? RETURNING erased", arguments: [erased]) ?? 0
+                database, sql: "UPDATE store SET erased = erased + ?, changes = changes + 1 RETURNING erased",
+                arguments: [erased]) ?? 0
         guard total >= Self.erasuresPerStep else { return }
         var stored = try GroupKeys(keyStore) ?? keys.withLock { $0 }
         // Not while rows may be under an older key: this very change may have replaced the last of them, and come to
@@ -407,24 +430,31 @@ extension GroupDatabase {
         }
     }
 
-    /// Forgets keys that no row is under any more: after the change that saw to it is on the disk, never before.
-    private func forgetOldKeys() throws {
-        guard keys.withLock({ $0.oldest < $0.newest }) else { return }
+    /// Writes the number of changes beside the keys, and forgets keys that no row is under any more: after the change
+    /// that saw to it is on the disk, never before.
+    private func settleKeys() throws {
         // Under the write lock: another process may be changing the keys as well.
         try database.write { database in
             let generation = try Self.generation(database)
+            let changes = try Int64.fetchOne(database, sql: "SELECT changes FROM store") ?? 0
+            guard var stored = try GroupKeys(self.keyStore) else { throw GroupStorageError.corrupt }
+            // Another process has written this change's number with its own.
+            let isTold = stored.changes == changes
+            stored.changes = changes
+            guard stored.oldest < generation else {
+                if !isTold { try stored.write(to: self.keyStore) }
+                self.keys.withLock { $0 = stored }
+                return
+            }
             let isUsed = try Bool.fetchOne(
                 database,
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM group_rows WHERE seal > 0 AND seal < ?)
                         OR EXISTS (SELECT 1 FROM items WHERE seal > 0 AND seal < ?)
                     """, arguments: [generation, generation])
-            guard isUsed == false, var stored = try GroupKeys(self.keyStore), stored.oldest < generation else {
-                return
-            }
-            // What the log still holds is sealed with the key that goes.
-            stored.forget(before: generation)
-            try stored.write(to: self.keyStore)
+            // What a copy or the disk still holds is sealed with the key that goes.
+            if isUsed == false { stored.forget(before: generation) }
+            if isUsed == false || !isTold { try stored.write(to: self.keyStore) }
             self.keys.withLock { $0 = stored }
         }
     }

@@ -9,11 +9,14 @@ import KithWire
 /// left are sealed anew a few at a time, and when none is left the old key is forgotten. From then on nothing that was
 /// deleted before can be opened, whatever a disk, a write-ahead log or a backup still holds of it.
 ///
+/// Beside them stands the number of changes that the database has seen: one that has seen fewer is an old copy.
+///
 /// ```
 ///  byte     what, in the key store's secret "groups"
-///  0        1, the form
+///  0        2, the form; 1 without the number of changes
 ///  1…32     the key that stays
-///  33       how many keys follow: 1 or 2
+///  33…40    the number of changes
+///  41       how many keys follow: 1 or 2
 ///  then     a generation (8 bytes) and its key (32 bytes), oldest first
 /// ```
 struct GroupKeys {
@@ -21,6 +24,8 @@ struct GroupKeys {
 
     /// For rows without secrets, which say generation 0.
     let lasting: SymmetricKey
+    /// The number of changes that were written to the database, or one less while the last is being told.
+    var changes: Int64 = 0
     /// For rows with secrets, by generation, which count from 1.
     private(set) var generations: [(number: Int64, key: SymmetricKey)]
 
@@ -37,20 +42,27 @@ struct GroupKeys {
     init?(_ store: any KeyStore) throws(KithError) {
         guard var bytes = try store.secret(named: Self.secretName) else { return nil }
         defer { bytes.clear() }
-        guard bytes.count >= 34, bytes[0] == 1, 1...2 ~= bytes[33], bytes.count == 34 + 40 * Int(bytes[33]) else {
+        let count = bytes.first == 1 ? 33 : 41
+        guard bytes.count > count, 1...2 ~= bytes[0], 1...2 ~= bytes[count],
+            bytes.count == count + 1 + 40 * Int(bytes[count])
+        else {
             throw KithError(.corrupt, "The keys of the groups are damaged, or of a later version of Kith.")
         }
         lasting = SymmetricKey(data: bytes[1..<33])
-        generations = stride(from: 34, to: bytes.count, by: 40).map { start in
+        if count > 33 { changes = bytes[33..<41].reduce(0) { $0 << 8 | Int64($1) } }
+        generations = stride(from: count + 1, to: bytes.count, by: 40).map { start in
             let number = bytes[start..<start + 8].reduce(0) { $0 << 8 | Int64($1) }
             return (number, SymmetricKey(data: bytes[start + 8..<start + 40]))
         }
     }
 
     func write(to store: any KeyStore) throws(KithError) {
-        var bytes: [UInt8] = [1]
-        bytes.reserveCapacity(34 + 40 * generations.count)
+        var bytes: [UInt8] = [2]
+        bytes.reserveCapacity(42 + 40 * generations.count)
         unsafe lasting.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
+        for shift in stride(from: 56, through: 0, by: -8) {
+            bytes.append(UInt8(truncatingIfNeeded: changes >> shift))
+        }
         bytes.append(UInt8(generations.count))
         for (number, key) in generations {
             for shift in stride(from: 56, through: 0, by: -8) {

@@ -40,6 +40,13 @@ enum GroupMigrations {
                     CREATE INDEX items_by_seal ON items (seal) WHERE seal > 0;
                     """)
         }
+        migrator.registerMigration("2") { database in
+            try database.execute(
+                sql: """
+                    ALTER TABLE store ADD COLUMN changes INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE groups ADD COLUMN rolled_back INTEGER NOT NULL DEFAULT 0;
+                    """)
+        }
         return migrator
     }
 }

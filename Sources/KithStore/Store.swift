@@ -71,16 +71,16 @@ public final class Store: Sendable {
 
     /// Opens a database in the shape of `migrator`, only this account's to read, made when it is not there.
     ///
-    /// It is in write-ahead mode with full synchronisation; what is deleted is overwritten.
+    /// It is in write-ahead mode unless another is named, with full synchronisation; what is deleted is overwritten.
     static func openDatabase(
-        at path: String, label: String, migrator: DatabaseMigrator
+        at path: String, label: String, journal: String = "WAL", migrator: DatabaseMigrator
     ) throws(KithError) -> DatabaseQueue {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = true
         configuration.busyMode = .timeout(5)
         configuration.label = label
         configuration.prepareDatabase { database in
-            try database.execute(sql: "PRAGMA journal_mode = WAL")
+            try database.execute(sql: "PRAGMA journal_mode = \(journal)")
             try database.execute(sql: "PRAGMA synchronous = FULL")
             try database.execute(sql: "PRAGMA secure_delete = ON")
         }

@@ -1,5 +1,8 @@
+import Foundation
 import KithGroups
 import KithMLS
+import KithStore
+import KithTesting
 import Testing
 
 /// Faults on the way, and how they are made good.
@@ -173,6 +176,50 @@ import Testing
                 #expect(try await session.agreement() == sessions[0].agreement())
             }
         }
+    }
+}
+
+/// An old copy of the storage that has come back.
+@Suite struct RollbackTests {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    @Test(arguments: [1, 2, 30])
+    func `a client whose storage was put back uses no key again, and joins anew`(changes: Int) async throws {
+        let delivery = MemoryDelivery()
+        let storage = try database(folder.path, "ben")
+        let sessions = try await party([client("anna", delivery), client("ben", delivery, storage)])
+        let group = sessions[0].groupID
+        delivery.isReachable = false
+        try await sessions[1].say("it waits")
+        storage.close()
+        let path = URL(filePath: folder.path + "/ben/groups.sqlite")
+        let old = try Data(contentsOf: path)
+        let later = try database(folder.path, "ben")
+        delivery.isReachable = true
+        let session = try #require(try client("ben", delivery, later).group(group))
+        for number in 0..<changes { try await session.say("\(number)") }
+        later.close()
+        try old.write(to: path)
+
+        let ben = try client("ben", delivery, database(folder.path, "ben"))
+        let again = try #require(try ben.group(group))
+        await #expect(throws: GroupError.storage(.rolledBack)) { try await again.say("with a key that was used") }
+        try await ben.synchronise()
+        #expect(try await again.epoch() == 2)
+        let events = try await taken(again)
+        #expect(events.contains(.unsent(Array("it waits".utf8), authenticatedData: [])))
+        try await again.say("back")
+        try await sessions[0].synchronise()
+        let heard = try await taken(sessions[0])
+        #expect(texts(heard) == ["it waits"] + (0..<changes).map { "\($0)" } + ["back"])
+        let keys = heard.compactMap { event -> String? in
+            guard case .message(let message) = event else { return nil }
+            return "\(message.sender) \(message.epoch) \(message.generation)"
+        }
+        #expect(Set(keys).count == keys.count)
+        #expect(try await again.agreement() == sessions[0].agreement())
     }
 }
 

@@ -155,7 +155,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         let text = "a secret that is easily found"
         try write(database, nil, [row(.state, text), row(.node, text), row(.inbox, text)])
         try database.put([StorageItem(psk: [5], Secret(copying: Array(text.utf8)))])
-        for name in ["groups.sqlite", "groups.sqlite-wal"] {
+        for name in ["groups.sqlite"] {
             let content = try folder.bytes(name)
             #expect(content.count > 1000)
             #expect(Data(content).range(of: Data(text.utf8)) == nil)
@@ -189,7 +189,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         try write(database, nil, (0..<40).map { row(.skippedKey, epoch: 1, number: $0, "key \($0)") })
         try database.put([StorageItem(psk: [5], Secret(copying: [1]))])
         let old = try TemporaryFolder()
-        for name in ["groups.sqlite", "groups.sqlite-wal"] { try old.write(folder.bytes(name), to: name) }
+        try old.write(folder.bytes("groups.sqlite"), to: "groups.sqlite")
         let first = try #require(try keys.secret(named: "groups"))
         var version: UInt64 = 1
         func send(_ count: Int) throws {
@@ -200,13 +200,13 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         }
         try send(256)
         // The second key is there, the first as long as rows are under it.
-        #expect(try #require(try keys.secret(named: "groups")).count == 34 + 80)
+        #expect(try #require(try keys.secret(named: "groups")).count == 42 + 80)
         #expect(try open(old.path).load([1])?.rows.count == 40)
         try send(10)
-        #expect(try #require(try keys.secret(named: "groups")).count == 34 + 80)
+        #expect(try #require(try keys.secret(named: "groups")).count == 42 + 80)
         try send(10)
         let second = try #require(try keys.secret(named: "groups"))
-        #expect(second.count == 34 + 40 && second[33...] != first[33...])
+        #expect(second.count == 42 + 40 && second[41...] != first[41...])
         #expect(try database.load([1])?.rows.count == 41)
         #expect(try database.items(.psk).map { try $0.presharedKey().reveal() } == [[1]])
         let error = #expect(throws: KithError.self) { try open(old.path) }
@@ -214,7 +214,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         // A quiet moment does it at once.
         try send(256)
         #expect(try database.maintain() == 0)
-        #expect(try #require(try keys.secret(named: "groups")).count == 34 + 40)
+        #expect(try #require(try keys.secret(named: "groups")).count == 42 + 40)
     }
 
     /// A key store whose process ends, now and then, right after a secret was stored.
@@ -299,7 +299,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         database.close()
         let good = try #require(try keys.secret(named: "groups"))
         let bads: [[UInt8]?] = [
-            nil, [], [1], Array(good.dropLast()), [2] + good.dropFirst(), Array(good.prefix(33)) + [0],
+            nil, [], [1], Array(good.dropLast()), [3] + good.dropFirst(), Array(good.prefix(41)) + [0],
         ]
         for bad in bads {
             try keys.removeSecret(named: "groups")
@@ -320,28 +320,130 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         #expect(error?.message.contains("later version") == true)
     }
 
-    @Test func `a write-ahead log cut off anywhere opens as it was after some change`() throws {
-        let database = try open()
-        try write(database, nil, [row(.state, "1")])
-        for number in 2...12 as ClosedRange<UInt64> {
-            try write(database, number - 1, [row(.state, "\(number)"), row(.ratchet, epoch: number, "\(number)")])
+    /// The rows that hold secrets, as they stand in the file.
+    private func sealed() throws -> Set<Data> {
+        try DatabaseQueue(path: folder.path + "/groups.sqlite").read { database in
+            let rows = try Data.fetchSet(database, sql: "SELECT content FROM group_rows WHERE seal > 0")
+            return try rows.union(Data.fetchSet(database, sql: "SELECT content FROM items"))
         }
-        let file = try folder.bytes("groups.sqlite")
-        let log = try folder.bytes("groups.sqlite-wal")
+    }
+
+    /// Every file there is, cut off anywhere, holds nothing of what was deleted or replaced.
+    private func expectNowhere(_ gone: Set<Data>, sourceLocation: SourceLocation = #_sourceLocation) throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) {
+            let content = Data(try folder.bytes(name))
+            for one in gone where content.range(of: one) != nil {
+                Issue.record("\(name) of \(content.count) bytes has it", sourceLocation: sourceLocation)
+            }
+        }
+    }
+
+    @Test func `what was deleted or replaced stands in no page and no frame, after every change`() throws {
+        let database = try open()
+        var version: UInt64 = 1
+        try write(
+            database, nil,
+            (0..<300).map { row(.skippedKey, epoch: 1, number: $0, "key \($0)") }
+                + [row(.inbox, number: 1, String(repeating: "long ", count: 5_000))])
+        try database.put((0..<20).map { StorageItem(psk: [$0], Secret(copying: [$0])) })
+        var gone: Set<Data> = []
+        for number in 0..<60 as Range<UInt64> {
+            let before = try sealed()
+            var changes = GroupChanges([1], expectedVersion: version)
+            changes.rows = [row(.ratchet, epoch: 1, number: number % 3, "head \(number)")]
+            changes.removed = (0..<3).map { GroupRow.Key(.skippedKey, epoch: 1, number: 5 * number + $0) }
+            if number == 30 { changes.removed.append(GroupRow.Key(.inbox, number: 1)) }
+            if number == 59 { changes.removedEpochs = [1] }
+            var all = StorageChanges(changes)
+            if number < 20 { all.taken = [StorageItem.Key(.psk, [UInt8(number)])] }
+            try database.commit(all)
+            version += 1
+            gone.formUnion(before.subtracting(try sealed()))
+            try expectNowhere(gone)
+        }
+        #expect(gone.count > 300 && gone.contains { $0.count > 20_000 })
+        let before = try sealed()
+        var changes = GroupChanges([1], expectedVersion: version)
+        changes.rows = [row(.state, "the last")]
+        try database.commit(StorageChanges(changes))
+        let last = try sealed().subtracting(before)
+        changes = GroupChanges([1], expectedVersion: version + 1)
+        changes.deletesGroup = true
+        try database.commit(StorageChanges(changes))
+        #expect(!last.isEmpty)
+        try expectNowhere(gone.union(last))
+        // Another process that has it open sees to it as well.
+        let other = try open()
+        try write(other, nil, [row(.state, "again")])
+        let again = try sealed()
+        try write(other, 1, [row(.state, "and again")])
+        try expectNowhere(again.subtracting(try sealed()))
+    }
+
+    @Test func `a journal that a killed process left, cut off anywhere, opens as it was before`() throws {
+        let database = try open()
+        try write(database, nil, (0..<200).map { row(.skippedKey, epoch: 1, number: $0, "key \($0)") })
         database.close()
-        var versions: [UInt64] = []
-        for cut in Array(stride(from: 0, to: log.count, by: 4_111)) + [log.count] {
+        let path = folder.path + "/groups.sqlite"
+        var (file, journal) = ([UInt8](), [UInt8]())
+        try DatabaseQueue(path: path).write { database in
+            try database.execute(sql: "DELETE FROM group_rows WHERE number % 2 = 0")
+            // The process ends here.
+            file = Array(try folder.bytes("groups.sqlite"))
+            journal = Array(try folder.bytes("groups.sqlite-journal"))
+        }
+        #expect(journal.count > 4_096)
+        for cut in Array(stride(from: 0, to: journal.count, by: 1_009)) + [journal.count] {
             let copy = try TemporaryFolder()
             try copy.write(file, to: "groups.sqlite")
-            try copy.write(log.prefix(cut), to: "groups.sqlite-wal")
-            // Before the first change even the tables may be missing; the keys are of a later time then.
-            guard let database = try? open(copy.path) else { continue }
-            guard let version = try database.version(of: [1]) else { continue }
-            versions.append(version)
-            #expect(try texts(database, [1]).first == "state 0 0 \(version)")
-            #expect(try database.load([1])?.rows.count == Int(version))
+            try copy.write(Array(journal.prefix(cut)), to: "groups.sqlite-journal")
+            let database = try open(copy.path)
+            #expect(try database.load([1])?.rows.count == 200)
             database.close()
         }
-        #expect(versions == versions.sorted() && versions.last == 12 && Set(versions).count > 5)
+    }
+
+    @Test func `an old copy is noticed, however little has changed since`() throws {
+        var database = try open()
+        try write(database, nil, [row(.state, "1")])
+        let bundle = try KeyPackageBundle(
+            CipherSuites.all[0], profile: LeafProfile(credential: .basic(identity: [1])),
+            signatureKey: CipherSuites.all[0].generateSignatureKey(), lifetime: Lifetime(notBefore: 0, notAfter: 10))
+        try database.put([StorageItem(bundle), StorageItem(psk: [5], Secret(copying: [1]))])
+        database.close()
+        let old = try folder.bytes("groups.sqlite")
+        database = try open()
+        #expect(try database.load([1])?.isRolledBack == false)
+        try write(database, 1, [row(.state, "2")])
+        database.close()
+        try folder.write(old, to: "groups.sqlite")
+        for _ in 0..<2 {
+            database = try open()
+            #expect(try database.load([1])?.isRolledBack == true)
+            // A Welcome that was used up must not open its group again.
+            #expect(try database.items(.keyPackage).isEmpty && database.items(.psk).count == 1)
+            database.close()
+        }
+        database = try open()
+        var changes = GroupChanges([1], expectedVersion: try database.version(of: [1]))
+        changes.replacesState = true
+        changes.rows = [row(.state, "3")]
+        try database.commit(StorageChanges(changes))
+        database.close()
+        #expect(try open().load([1])?.isRolledBack == false)
+    }
+
+    @Test func `a process that ends between a change and its number has not gone back`() throws {
+        let keys = FragileKeyStore()
+        var database = try GroupDatabase.open(directory: folder.path, keys: keys)
+        try write(database, nil, [row(.state, "1")])
+        let before = try #require(try keys.secret(named: "groups"))
+        try write(database, 1, [row(.state, "2")])
+        database.close()
+        // The number was not written.
+        try keys.store(before, named: "groups")
+        database = try GroupDatabase.open(directory: folder.path, keys: keys)
+        let stored = try database.load([1])
+        #expect(stored?.isRolledBack == false && stored?.version == 2)
     }
 }

@@ -154,9 +154,13 @@ public struct StoredGroup: Sendable {
     public let version: UInt64
     /// Its rows, in any order.
     public let rows: [GroupRow]
+    /// True when this is an older state than the storage had, come back with a copy: its keys may have been used, and
+    /// all that may be done with it is to join the group anew.
+    public let isRolledBack: Bool
 
     /// Takes what was read.
-    public init(groupID: [UInt8], version: UInt64, rows: [GroupRow]) {
+    public init(groupID: [UInt8], version: UInt64, rows: [GroupRow], isRolledBack: Bool = false) {
+        self.isRolledBack = isRolledBack
         self.groupID = groupID
         self.version = version
         self.rows = rows

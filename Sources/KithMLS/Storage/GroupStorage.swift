@@ -41,7 +41,7 @@ public enum GroupStorageError: Error, Hashable, Sendable {
     case corrupt
     /// It was written by a later version.
     case laterFormat
-    /// The storage is an old copy: its keys were given up since (cryptographic erasure).
+    /// The storage is an old copy: its keys were given up since (cryptographic erasure), or may have been used.
     case rolledBack
     /// It cannot be used now: the disk is full, permissions are missing, another program holds it.
     case unavailable(String)
