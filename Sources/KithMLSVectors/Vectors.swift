@@ -54,6 +54,10 @@ public enum Vectors {
             do {
                 try vector.verify(suite)
                 report.passed[number, default: 0] += 1
+            } catch MLSError.cipherSuiteNotSupportedByMember {
+                report.failures.append(
+                    "\(kind.fileName)[\(index)], suite \(number): refused by RFC 9420 §7.2, as a member's leaf does not "
+                        + "list the group's cipher suite among its capabilities")
             } catch {
                 report.failures.append("\(kind.fileName)[\(index)], suite \(number): \(error)")
             }

@@ -22,6 +22,7 @@ func profile(
 func configuration(handshake: WireFormat = .privateMessage) -> GroupConfiguration {
     var configuration = GroupConfiguration(authentication: TrustingAuthenticationService())
     configuration.handshakeFormat = handshake
+    configuration.maximumLifetime = 13 * 7 * 86_400
     return configuration
 }
 

@@ -4,6 +4,10 @@ public struct CommitOptions: Sendable {
     public var proposals: [Proposal] = []
     /// True to commit the proposals that were sent in this epoch too.
     public var includesQueuedProposals = true
+    /// The queued proposals to commit, in this order; nil for all that go together.
+    ///
+    /// What was chosen is committed whole or refused: ``MLSError/unknownProposal`` for one that is not queued.
+    public var chosenProposals: [ProposalReference]?
     /// True to renew the committer's keys even when the proposals do not ask for it (§12.4).
     public var forcesPath = false
     /// Another credential, other capabilities or extensions for the committer's leaf; renews its keys.

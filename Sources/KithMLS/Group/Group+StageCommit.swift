@@ -42,6 +42,15 @@ extension Group {
                 executor: configuration.executor)
             return (queued, list, applied)
         }
+        if let chosen = options.chosenProposals {
+            var queued: [QueuedProposal] = []
+            for reference in chosen {
+                guard let proposal = proposals[reference] else { throw .unknownProposal }
+                guard !queued.contains(proposal) else { throw .duplicateProposalReference }
+                queued.append(proposal)
+            }
+            return try attempt(queued)
+        }
         guard options.includesQueuedProposals else { return try attempt([]) }
         let queued = proposals.selection(for: committer).filter { item in
             item.proposal.presharedKey.map { keys.key($0) != nil } ?? true

@@ -24,8 +24,9 @@ public struct GroupConfiguration: Sendable {
     public var retention = EpochRetention()
     /// For how many past epochs the resumption key is kept (§8.6).
     public var resumptionEpochs = 16
-    /// The longest lifetime of a leaf that is taken, in seconds (§7.2): by default 13 weeks and an hour.
-    public var maximumLifetime: UInt64 = 13 * 7 * 86_400 + 3_600
+    /// The longest lifetime of a leaf that is taken, in seconds (§7.2): by default any, as other implementations offer
+    /// key packages that never expire.
+    public var maximumLifetime: UInt64 = .max
     /// The number of proposals kept in one epoch.
     public var queuedProposals = 4_096
     /// The number of own messages that are recognised when they come back.

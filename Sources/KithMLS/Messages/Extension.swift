@@ -103,6 +103,14 @@ public struct ExternalSender: Hashable, Sendable {
     }
 }
 
+extension ExternalSender {
+    /// Reads one from its form on the wire.
+    public init(_ bytes: [UInt8]) throws(MLSError) { try self.init(decoding: bytes) }
+
+    /// The form on the wire, to be handed to whoever makes the group.
+    public var bytes: [UInt8] { encoded }
+}
+
 extension ExternalSender: TLSCodable {
     package init(from reader: inout TLSReader) throws(MLSError) {
         signatureKey = try reader.opaque()
