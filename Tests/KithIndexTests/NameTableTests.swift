@@ -43,6 +43,25 @@ import Testing
         }
     }
 
+    @Test func `a text is found where trying each place finds it`() {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        var random = SeededRandom(seed: seed)
+        for _ in 0..<20_000 {
+            // Few letters, so that there is much that nearly fits.
+            let text = (0..<Int.random(in: 0...90, using: &random)).map { _ in UInt8.random(in: 0...2, using: &random) }
+            let wanted = (0..<Int.random(in: 0...12, using: &random)).map { _ in
+                UInt8.random(in: 0...2, using: &random)
+            }
+            let start = Int.random(in: 0...text.count, using: &random)
+            let expected = (start..<max(start, text.count - wanted.count + 1)).first {
+                text[$0...].starts(with: wanted)
+            }
+            let found = unsafe text.withUnsafeBytes { unsafe $0.firstIndex(of: wanted, from: start) }
+            guard !wanted.isEmpty, !text.isEmpty else { continue }
+            #expect(found == expected, "seed \(seed): \(wanted) in \(text) from \(start)")
+        }
+    }
+
     @Test func `numbers far apart lie in blocks of their own`() {
         var names = NameTable.Names(version: 0, blocks: [])
         let ids: [Int64] = [.max, 1, 1 << 40, 2, (1 << 40) + 5, 7]
