@@ -43,7 +43,11 @@ extension NameTable.Names {
             let found = ranks(blocks[(blocks.count * share / shares)..<(blocks.count * (share + 1) / shares)])
             parts.withLock { $0[share] = found }
         }
-        return parts.withLock { Array($0.joined()) }
+        return parts.withLock { parts in
+            var ranks = parts[0]
+            for part in parts.dropFirst() { ranks += part }
+            return ranks
+        }
     }
 
     /// The texts of which every name that passes has one, and what is to be tried of those that have.

@@ -28,16 +28,14 @@ struct Rank: Comparable, Hashable, Codable, Sendable {
                 if text.count == count { return 0 }
                 return unsafe text[count] == UInt8(ascii: ".") ? 1 : 2
             }
-            let first = unsafe wanted[0]
+            let first = unsafe Int32(wanted[0])
             // At the beginning of a word: after what is neither a letter nor a digit.
-            var start = 1
-            while start + count <= text.count {
-                if unsafe text[start] == first, unsafe !isWordByte(text[start - 1]),
-                    unsafe memcmp(bytes + start, word, count) == 0
-                {
-                    return 3
-                }
-                start += 1
+            var start = unsafe bytes + 1
+            let end = unsafe bytes + (text.count - count + 1)
+            while unsafe start < end, let found = unsafe memchr(start, first, end - start) {
+                let place = unsafe UnsafeRawPointer(found) - bytes
+                if unsafe !isWordByte(text[place - 1]), unsafe memcmp(found, word, count) == 0 { return 3 }
+                unsafe start = bytes + (place + 1)
             }
             return 4
         }
