@@ -10,7 +10,7 @@ import Testing
 @testable import KithIndex
 
 /// Locations on a file system that stops answering.
-@Suite(.timeLimit(.minutes(2)), .enabled(if: StallingMount.isPossible, "needs root, /dev/fuse and python3"))
+@Suite(.timeLimit(.minutes(10)), .enabled(if: StallingMount.isPossible, "needs root, /dev/fuse and python3"))
 struct StallingDiskTests {
     private let folder: TemporaryFolder
     private let names = (0..<20).map { "far \($0).txt" }
