@@ -64,10 +64,11 @@ docs: ## Builds the documentation; a dead link is an error.
 format: ## Formats the sources.
 	$(SWIFT) format -i -r -p Sources Tests Examples Benchmarks Fuzz Package.swift
 
-lint: ## Says what `make format` would change, what waits in a way of its own, and whether the package offers the same.
+lint: ## Says what `make format` would change, what waits in a way of its own, what the package offers, and which snippets are not compiled.
 	$(SWIFT) format lint --strict -r -p Sources Tests Examples Package.swift
 	@scripts/waiting
 	@scripts/manifest
+	@scripts/snippets
 
 sanitize: ## Runs the tests of network and engines under the thread sanitizer, then under that of addresses.
 	@scripts/sanitize $(ARGS)

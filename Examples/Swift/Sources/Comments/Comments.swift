@@ -269,6 +269,12 @@ func sign(
     return client
 }
 
+func configure(keeping storage: any GroupStorage) -> GroupConfiguration {
+    let pins = PinningAuthenticationService(storage: storage)
+    let configuration = GroupConfiguration(authentication: pins)
+    return configuration
+}
+
 // MARK: - Keys
 
 enum MedicalLabel: FieldLabel { static let label = "medical" }
