@@ -4,7 +4,7 @@ SHELL := /bin/bash
 SWIFT ?= swift
 BUILD := .build
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
-RELEASE := for product in kith kith-extract kith-viewer; do $(SWIFT) build -c release -j $(JOBS) --product $$product || exit; done
+RELEASE := for product in kith kith-extract kith-viewer; do scripts/swift build -c release -j $(JOBS) --product $$product || exit; done
 ARGS ?=
 # Where scripts/bootstrap installs a Swift when there is none.
 export PATH := $(PATH):$(or $(SWIFTLY_BIN_DIR),$(HOME)/.local/share/swiftly/bin)
@@ -17,29 +17,29 @@ help: ## Lists the targets.
 run: ## Installs what is missing, builds, and starts this device (kith up). ARGS="--name laptop" passes options.
 	@scripts/bootstrap
 	$(RELEASE)
-	@exec "$$($(SWIFT) build -c release --show-bin-path)/kith" up $(ARGS)
+	@exec "$$(scripts/swift build -c release --show-bin-path)/kith" up $(ARGS)
 
 release: ## Builds the kith command with optimisation.
 	@scripts/bootstrap
 	$(RELEASE)
-	@echo "Built $$($(SWIFT) build -c release --show-bin-path)/kith"
+	@echo "Built $$(scripts/swift build -c release --show-bin-path)/kith"
 
 install: release ## Installs the command, its manual and its completions below PREFIX (default /usr/local).
-	@scripts/install "$$($(SWIFT) build -c release --show-bin-path)/kith" "$(DESTDIR)$(or $(PREFIX),/usr/local)"
+	@scripts/install "$$(scripts/swift build -c release --show-bin-path)/kith" "$(DESTDIR)$(or $(PREFIX),/usr/local)"
 
 lib: ## Builds libkith.so with CKith.h and kith.pc, below PREFIX (default .build-lib/kith).
 	@scripts/bootstrap
 	@scripts/lib $(PREFIX)
 
 man: release ## Writes the manual's pages into .build/man.
-	@"$$($(SWIFT) build -c release --show-bin-path)/kith" manual --into $(BUILD)/man
+	@"$$(scripts/swift build -c release --show-bin-path)/kith" manual --into $(BUILD)/man
 
 build: ## Builds everything for debugging, tests included.
-	$(SWIFT) build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
+	scripts/swift build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
 
 test: ## Installs what is missing and runs the whole suite.
 	@scripts/bootstrap --test
-	$(SWIFT) build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
+	scripts/swift build -j $(JOBS) --build-tests --explicit-target-dependency-import-check error
 	@scripts/test $(ARGS)
 
 coverage: ## Says how many lines of each target the suite reaches, or a part of it (ARGS="--filter KithTrustTests").
