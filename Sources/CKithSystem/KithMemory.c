@@ -25,6 +25,16 @@ void kith_release_free_memory(void) {
 #endif
 }
 
+void kith_keep_memory_small(void) {
+#ifdef __GLIBC__
+    // One for each of some threads, not eight for each processor.
+    mallopt(M_ARENA_MAX, 4);
+    // What is free at the end of one goes back to the system; without a number, glibc lets it grow to 64 MiB.
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+#endif
+}
+
 size_t kith_allocated_memory(void) {
 #ifdef __GLIBC__
 #if __GLIBC_PREREQ(2, 33)

@@ -53,6 +53,7 @@ extension FileIndex {
             return names
         }
         names.load(read)
+        releaseMemory()
     }
 
     private static func nameVersion(_ database: Database) throws -> Int64 {

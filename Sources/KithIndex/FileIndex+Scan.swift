@@ -34,6 +34,7 @@ extension FileIndex {
             try await takePending(of: location)
             return counts
         }
+        releaseMemory()
         return counts
     }
 

@@ -75,7 +75,8 @@ package final class FileIndex: Sendable {
         configuration.prepareDatabase { database in
             // What is lost by a failure of power is found again by a scan; the database stays whole.
             try database.execute(sql: "PRAGMA synchronous = NORMAL")
-            try database.execute(sql: "PRAGMA cache_size = -8192")
+            // In KiB. Readers find what is behind it in memory, where the system keeps the file.
+            try database.execute(sql: "PRAGMA cache_size = \(database.configuration.readonly ? -2048 : -8192)")
         }
         do {
             try Self.makePrivate(path)
@@ -139,6 +140,12 @@ package final class FileIndex: Sendable {
             return KithError(.internal, "Could not \(what): \(error.message ?? "the database failed").", cause: error)
         default: return KithError(.internal, "Could not \(what): \(error)", cause: error)
         }
+    }
+
+    /// Gives back memory that can be had again: what the database has read, and what the allocator keeps of what is free.
+    func releaseMemory() {
+        database.releaseMemoryEventually()
+        kith_release_free_memory()
     }
 
     // MARK: - Changes

@@ -3,8 +3,12 @@
 
 #include <stddef.h>
 
-/// Gives freed memory back now: before it is read how much the process takes. Nothing elsewhere.
+/// Gives freed memory back to the system now, where the C library is glibc, which keeps it. Nothing elsewhere.
 void kith_release_free_memory(void);
+
+/// From now on the allocator keeps little of what is free, at some cost where much is taken again: for a program that
+/// runs for weeks and does much once in a while. Nothing elsewhere.
+void kith_keep_memory_small(void);
 
 /// Returns the number of bytes the process has allocated and not freed; 0 where that is not counted.
 size_t kith_allocated_memory(void);

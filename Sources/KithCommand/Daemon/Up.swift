@@ -304,6 +304,7 @@ struct UpCommand: AsyncParsableCommand {
         }
         kith_raise_descriptor_limit()
         kith_forbid_core()
+        kith_keep_memory_small()
         var options = Device.Options()
         options.logger = globals.logger
         options.name = name

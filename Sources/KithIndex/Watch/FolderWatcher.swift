@@ -25,8 +25,7 @@ package final class FolderWatcher: Sendable {
     }
 
     fileprivate struct State {
-        var paths: [Int32: [UInt8]] = [:]
-        var numbers: [[UInt8]: Int32] = [:]
+        var folders = WatchedFolders()
         var changes = Changes()
         var isFull = false
     }
@@ -51,7 +50,7 @@ package final class FolderWatcher: Sendable {
     }
 
     /// The number of folders watched.
-    package var count: Int { state.withLock { $0.paths.count } }
+    package var count: Int { state.withLock { $0.folders.count } }
 
     /// True when the system would not watch all: then the index has to look by itself from time to time.
     package var isFull: Bool { state.withLock { $0.isFull } }
@@ -59,21 +58,18 @@ package final class FolderWatcher: Sendable {
     /// Watches a folder that is about to be listed.
     func watch(_ folder: OpenFolder, at path: [UInt8]) {
         let number = kith_folder_watch_add(descriptor.number, folder.number)
-        state.withLock { state in
-            guard number >= 0 else {
-                state.isFull = true
-                return
-            }
-            if let before = state.paths.updateValue(path, forKey: number), before != path {
-                state.numbers[before] = nil
-            }
-            state.numbers[path] = number
+        let isWatched = state.withLock { state in
+            let isWatched = number >= 0 && state.folders.add(number, at: path)
+            if !isWatched { state.isFull = true }
+            return isWatched
         }
+        if number >= 0, !isWatched { _ = kith_folder_watch_remove(descriptor.number, number) }
     }
 
     /// Ends the watch of a folder and of those beneath it.
     package func forget(_ folder: [UInt8]) {
-        for number in state.withLock({ $0.forget(folder) }) {
+        let ended = state.withLock { state in state.folders.removeAll(in: state.folders.numbers(within: folder)) }
+        for number in ended {
             _ = kith_folder_watch_remove(descriptor.number, number)
         }
     }
@@ -125,33 +121,21 @@ package final class FolderWatcher: Sendable {
 extension FolderWatcher.State {
     /// Notes events; returns the watches to be ended, of folders that were moved away.
     mutating func take(_ events: UnsafeRawBufferPointer) -> [Int32] {
-        var (offset, number, length, ended) = (0, Int32(0), 0, [Int32]())
+        var (offset, number, length, moved) = (0, Int32(0), 0, Set<Int32>())
         var name: UnsafePointer<UInt8>?
         while true {
             let kinds = unsafe kith_folder_watch_next(
                 events.baseAddress, events.count, &offset, &number, &name, &length)
-            guard kinds >= 0 else { return ended }
+            guard kinds >= 0 else { return folders.removeAll(in: moved) }
             if kinds & Int32(KITH_FOLDER_OVERFLOW) != 0 { changes.isEverything = true }
-            guard let path = paths[number] else { continue }
-            if kinds & Int32(KITH_FOLDER_CHANGED | KITH_FOLDER_GONE) != 0 { changes.folders.insert(path) }
-            if kinds & Int32(KITH_FOLDER_GONE) != 0 {
-                paths[number] = nil
-                if numbers[path] == number { numbers[path] = nil }
+            if kinds & Int32(KITH_FOLDER_CHANGED | KITH_FOLDER_GONE) != 0, let path = folders.path(of: number) {
+                changes.folders.insert(path)
             }
+            if kinds & Int32(KITH_FOLDER_GONE) != 0 { folders.remove(number) }
             if kinds & Int32(KITH_FOLDER_MOVED_AWAY) != 0, let start = unsafe name {
                 let bytes = unsafe [UInt8](UnsafeBufferPointer(start: start, count: length))
-                ended += forget(path.appending(name: bytes))
+                moved.formUnion(folders.numbers(of: bytes, in: number))
             }
         }
-    }
-
-    /// Takes out a folder and those beneath it; returns their numbers.
-    mutating func forget(_ folder: [UInt8]) -> [Int32] {
-        let gone = numbers.filter { $0.key.isWithin(folder) }
-        for (path, number) in gone {
-            numbers[path] = nil
-            paths[number] = nil
-        }
-        return Array(gone.values)
     }
 }
