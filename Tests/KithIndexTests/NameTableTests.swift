@@ -77,10 +77,9 @@ import Testing
         var random = SeededRandom(seed: seed)
         let ranks = (0..<2_000).map { id in
             let name = Array(String(repeating: "ab", count: Int.random(in: 1...4, using: &random)).utf8)
-            return unsafe name.withUnsafeBytes { name in
-                unsafe Rank(
-                    name, .init(name: Int.random(in: 1...9, using: &random), folder: 1, isFile: true), Int64(id),
-                    [Array("b".utf8)])
+            let measure = NameBlock.Measure(name: Int.random(in: 1...9, using: &random), folder: 1, isFile: true)
+            return unsafe RankWords(["b"]).withTexts { words in
+                unsafe name.withUnsafeBytes { unsafe Rank($0, measure, Int64(id), words) }
             }
         }
         for isReversed in [false, true] {

@@ -1,4 +1,5 @@
 import CKithSystem
+import Foundation
 import KithCatalog
 
 /// What a condition says of names alone, tried on their folded bytes.
@@ -101,28 +102,114 @@ struct NameFilter: Sendable {
         return rest.isEmpty ? nil : NameFilter(rest.count == 1 ? rest[0] : .all(rest), of: self)
     }
 
-    /// Tells whether a folded name passes; `length` is what it has on the disk.
-    func passes(_ name: UnsafeRawBufferPointer, length: Int) -> Bool { unsafe Self.passes(test, name, length) }
-
-    private static func passes(_ test: Test, _ name: UnsafeRawBufferPointer, _ length: Int) -> Bool {
-        switch test {
-        case .contains(let text): return unsafe name.firstIndex(of: text) != nil
-        case .prefix(let text): return unsafe name.starts(with: text)
-        case .suffix(let text): return unsafe name.count >= text.count && name.suffix(text.count).elementsEqual(text)
-        case .exact(let text): return unsafe name.elementsEqual(text)
-        case .ending(let endings):
-            return endings.contains { ending in
-                let rest = name.count - ending.utf8.count - 1
-                return unsafe rest > 0 && name[rest] == UInt8(ascii: ".")
-                    && name[(rest + 1)...].elementsEqual(ending.utf8)
+    /// Gives `body` the tests in a form for many names.
+    func withTests<Result>(_ body: (NameTests) throws -> Result) rethrows -> Result {
+        var flat = FlatTests()
+        flat.append(test)
+        return try unsafe flat.steps.withUnsafeBufferPointer { steps in
+            try unsafe flat.texts.withUnsafeBytes { texts in
+                try unsafe flat.matches.withUnsafeBufferPointer { matches in
+                    try unsafe body(NameTests(steps: steps, texts: texts, matches: matches))
+                }
             }
-        case .all(let tests): return tests.allSatisfy { unsafe passes($0, name, length) }
-        case .any(let tests): return tests.contains { unsafe passes($0, name, length) }
-        case .match(let match):
-            // A name that is not in ASCII on the disk is tried as it is there.
-            if case .regex = match, unsafe name.count != length || !name.allSatisfy({ $0 < 0x80 }) { return true }
-            return unsafe match.matches(String(decoding: name, as: UTF8.self))
         }
+    }
+
+    /// The tests one after the other, each before those it consists of.
+    private struct FlatTests {
+        var steps: [NameTests.Step] = []
+        var texts: [UInt8] = []
+        var matches: [NameMatch] = []
+
+        mutating func append(_ test: Test) {
+            switch test {
+            case .contains(let text): append(.contains, text)
+            case .prefix(let text): append(.prefix, text)
+            case .suffix(let text): append(.suffix, text)
+            case .exact(let text): append(.exact, text)
+            case .ending(let endings):
+                append(.any) { flat in
+                    for ending in endings { flat.append(.ending, Array(".\(ending)".utf8)) }
+                }
+            case .match(let match):
+                steps.append(.init(kind: .match, start: matches.count, length: 0, next: steps.count + 1))
+                matches.append(match)
+            case .all(let tests): append(.all) { flat in for test in tests { flat.append(test) } }
+            case .any(let tests): append(.any) { flat in for test in tests { flat.append(test) } }
+            }
+        }
+
+        private mutating func append(_ kind: NameTests.Kind, _ text: [UInt8]) {
+            steps.append(.init(kind: kind, start: texts.count, length: text.count, next: steps.count + 1))
+            texts += text
+        }
+
+        private mutating func append(_ kind: NameTests.Kind, _ parts: (inout FlatTests) -> Void) {
+            let place = steps.count
+            steps.append(.init(kind: kind, start: 0, length: 0, next: 0))
+            parts(&self)
+            steps[place].next = steps.count
+        }
+    }
+}
+
+/// The tests of a filter while many names are tried: to count references would take a quarter of the time.
+@unsafe struct NameTests {
+    enum Kind: UInt8 {
+        case contains, prefix, suffix, exact, ending, match
+        /// Of all the steps up to the next, or of any of them.
+        case all, any
+    }
+
+    /// One test.
+    struct Step {
+        var kind: Kind
+        /// Where its text begins, or the number of its match.
+        var start: Int
+        var length: Int
+        /// The step behind it and what it consists of.
+        var next: Int
+    }
+
+    let steps: UnsafeBufferPointer<Step>
+    let texts: UnsafeRawBufferPointer
+    let matches: UnsafeBufferPointer<NameMatch>
+
+    /// Tells whether a folded name passes; `length` is what it has on the disk.
+    func passes(_ name: UnsafeRawBufferPointer, length: Int) -> Bool { unsafe passes(0, name, length) }
+
+    private func passes(_ number: Int, _ name: UnsafeRawBufferPointer, _ length: Int) -> Bool {
+        let step = unsafe steps[number]
+        switch step.kind {
+        case .contains:
+            guard let bytes = name.baseAddress, let text = unsafe texts.baseAddress else { return step.length == 0 }
+            return unsafe step.length == 0
+                || kith_find_bytes(bytes, name.count, text + step.start, step.length) < name.count
+        case .prefix: return unsafe hasText(of: step, name, at: 0)
+        case .suffix: return unsafe hasText(of: step, name, at: name.count - step.length)
+        case .exact: return unsafe name.count == step.length && hasText(of: step, name, at: 0)
+        case .ending: return unsafe name.count > step.length && hasText(of: step, name, at: name.count - step.length)
+        case .match: return unsafe passes(matches[step.start], name, length)
+        case .all, .any:
+            var part = number + 1
+            while part < step.next {
+                if unsafe passes(part, name, length) != (step.kind == .all) { return step.kind == .any }
+                part = unsafe steps[part].next
+            }
+            return step.kind == .all
+        }
+    }
+
+    private func hasText(of step: Step, _ name: UnsafeRawBufferPointer, at place: Int) -> Bool {
+        guard place >= 0, place + step.length <= name.count else { return false }
+        guard step.length > 0, let bytes = name.baseAddress, let text = unsafe texts.baseAddress else { return true }
+        return unsafe memcmp(bytes + place, text + step.start, step.length) == 0
+    }
+
+    private func passes(_ match: NameMatch, _ name: UnsafeRawBufferPointer, _ length: Int) -> Bool {
+        // A name that is not in ASCII on the disk is tried as it is there.
+        if case .regex = match, unsafe name.count != length || !name.allSatisfy({ $0 < 0x80 }) { return true }
+        return unsafe match.matches(String(decoding: name, as: UTF8.self))
     }
 }
 

@@ -8,12 +8,14 @@ extension NameTable.Names {
     /// The numbers of the entries whose names pass, ascending; `nil` when they are more than `limit`.
     func numbers(_ filter: NameFilter, atMost limit: Int = .max) -> [Int64]? {
         let (texts, rest) = way(filter)
-        var numbers: [Int64] = []
-        for block in blocks {
-            unsafe block.visit(rest, texts) { slot, _ in numbers.append(block.id(slot)) }
-            if numbers.count > limit { return nil }
+        return unsafe withTests(of: rest) { tests in
+            var numbers: [Int64] = []
+            for block in blocks {
+                unsafe block.visit(tests, texts) { slot, _ in numbers.append(block.id(slot)) }
+                if numbers.count > limit { return nil }
+            }
+            return numbers
         }
-        return numbers
     }
 
     /// The ranks of the names that pass, in the order of their numbers; of all without a filter, or all of files.
@@ -22,19 +24,23 @@ extension NameTable.Names {
     func ranks(
         _ filter: NameFilter?, _ words: [String], isOfFiles: Bool = false, unless isStopped: @Sendable () -> Bool
     ) -> [Rank] {
-        let words = words.map { Array($0.utf8) }
+        let words = RankWords(words)
         let (texts, rest) = way(filter)
         @Sendable func ranks(_ blocks: ArraySlice<NameBlock>) -> [Rank] {
-            var ranks: [Rank] = []
-            for block in blocks {
-                if isStopped() { break }
-                unsafe block.visit(rest, texts) { slot, name in
-                    let measure = block.measure(slot)
-                    guard measure.isFile || !isOfFiles else { return }
-                    unsafe ranks.append(Rank(name, measure, block.id(slot), words))
+            unsafe words.withTexts { words in
+                unsafe withTests(of: rest) { tests in
+                    var ranks: [Rank] = []
+                    for block in blocks {
+                        if isStopped() { break }
+                        unsafe block.visit(tests, texts) { slot, name in
+                            let measure = block.measure(slot)
+                            guard measure.isFile || !isOfFiles else { return }
+                            unsafe ranks.append(Rank(name, measure, block.id(slot), words))
+                        }
+                    }
+                    return ranks
                 }
             }
-            return ranks
         }
         let shares = min((blocks.count + Self.share - 1) / Self.share, ProcessInfo.processInfo.activeProcessorCount)
         guard shares > 1 else { return ranks(blocks[...]) }
@@ -48,6 +54,11 @@ extension NameTable.Names {
             for part in parts.dropFirst() { ranks += part }
             return ranks
         }
+    }
+
+    private func withTests<Result>(of filter: NameFilter?, _ body: (NameTests?) -> Result) -> Result {
+        guard let filter else { return body(nil) }
+        return unsafe filter.withTests(body)
     }
 
     /// The texts of which every name that passes has one, and what is to be tried of those that have.
@@ -70,20 +81,20 @@ extension NameTable.Names {
 extension NameBlock {
     /// Goes through the names that have one of the texts and pass, in their order.
     func visit(
-        _ filter: NameFilter?, _ texts: [[UInt8]]?, _ body: (_ slot: Int, _ name: UnsafeRawBufferPointer) -> Void
+        _ tests: NameTests?, _ texts: [[UInt8]]?, _ body: (_ slot: Int, _ name: UnsafeRawBufferPointer) -> Void
     ) {
         unsafe text.withUnsafeBytes { text in
             guard let texts else {
-                for slot in 0..<count { unsafe offer(slot, text, filter, body) }
+                for slot in 0..<count { unsafe offer(slot, text, tests, body) }
                 return
             }
             if texts.count == 1 {
-                unsafe forEachSlot(with: texts[0], text) { unsafe offer($0, text, filter, body) }
+                unsafe forEachSlot(with: texts[0], text) { unsafe offer($0, text, tests, body) }
                 return
             }
             var isWanted = [Bool](repeating: false, count: count)
             for wanted in texts { unsafe forEachSlot(with: wanted, text) { isWanted[$0] = true } }
-            for slot in 0..<count where isWanted[slot] { unsafe offer(slot, text, filter, body) }
+            for slot in 0..<count where isWanted[slot] { unsafe offer(slot, text, tests, body) }
         }
     }
 
@@ -97,7 +108,7 @@ extension NameBlock {
     }
 
     private func offer(
-        _ slot: Int, _ text: UnsafeRawBufferPointer, _ filter: NameFilter?,
+        _ slot: Int, _ text: UnsafeRawBufferPointer, _ tests: NameTests?,
         _ body: (_ slot: Int, _ name: UnsafeRawBufferPointer) -> Void
     ) {
         let range = range(slot)
@@ -105,7 +116,7 @@ extension NameBlock {
         while end > range.lowerBound, unsafe text[end - 1] == 0 { end -= 1 }
         guard end > range.lowerBound else { return }
         let name = unsafe UnsafeRawBufferPointer(rebasing: text[range.lowerBound..<end])
-        if let filter, unsafe !filter.passes(name, length: measure(slot).name) { return }
+        if let tests = unsafe tests, unsafe !tests.passes(name, length: measure(slot).name) { return }
         unsafe body(slot, name)
     }
 

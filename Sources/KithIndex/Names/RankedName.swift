@@ -12,33 +12,34 @@ struct Rank: Comparable, Hashable, Codable, Sendable {
     /// How well it fits, whatever its length; the least is best.
     var fit: UInt64 { key >> 32 }
 
-    init(_ name: UnsafeRawBufferPointer, _ measure: NameBlock.Measure, _ id: Int64, _ words: [[UInt8]]) {
+    init(_ name: UnsafeRawBufferPointer, _ measure: NameBlock.Measure, _ id: Int64, _ words: RankWords.Texts) {
         var place: UInt64 = 0
-        for word in words { place += unsafe Self.place(of: word, in: name) }
+        for unsafe word in unsafe words.ranges {
+            place += unsafe Self.place(of: UnsafeRawBufferPointer(rebasing: words.bytes[word]), in: name)
+        }
         key = place << 32 | UInt64(measure.name) << 16 | UInt64(measure.folder)
         self.id = id
     }
 
-    private static func place(of wanted: [UInt8], in text: UnsafeRawBufferPointer) -> UInt64 {
+    private static func place(of wanted: UnsafeRawBufferPointer, in text: UnsafeRawBufferPointer) -> UInt64 {
         let count = wanted.count
-        guard count > 0, text.count >= count else { return 4 }
-        return unsafe wanted.withUnsafeBytes { wanted in
-            guard let bytes = text.baseAddress, let word = wanted.baseAddress else { return 4 }
-            if unsafe memcmp(bytes, word, count) == 0 {
-                if text.count == count { return 0 }
-                return unsafe text[count] == UInt8(ascii: ".") ? 1 : 2
-            }
-            let first = unsafe Int32(wanted[0])
-            // At the beginning of a word: after what is neither a letter nor a digit.
-            var start = unsafe bytes + 1
-            let end = unsafe bytes + (text.count - count + 1)
-            while unsafe start < end, let found = unsafe memchr(start, first, end - start) {
-                let place = unsafe UnsafeRawPointer(found) - bytes
-                if unsafe !isWordByte(text[place - 1]), unsafe memcmp(found, word, count) == 0 { return 3 }
-                unsafe start = bytes + (place + 1)
-            }
+        guard count > 0, text.count >= count, let bytes = text.baseAddress, let word = wanted.baseAddress else {
             return 4
         }
+        if unsafe memcmp(bytes, word, count) == 0 {
+            if text.count == count { return 0 }
+            return unsafe text[count] == UInt8(ascii: ".") ? 1 : 2
+        }
+        let first = unsafe Int32(wanted[0])
+        // At the beginning of a word: after what is neither a letter nor a digit.
+        var start = unsafe bytes + 1
+        let end = unsafe bytes + (text.count - count + 1)
+        while unsafe start < end, let found = unsafe memchr(start, first, end - start) {
+            let place = unsafe UnsafeRawPointer(found) - bytes
+            if unsafe !isWordByte(text[place - 1]), unsafe memcmp(found, word, count) == 0 { return 3 }
+            unsafe start = bytes + (place + 1)
+        }
+        return 4
     }
 
     private static func isWordByte(_ byte: UInt8) -> Bool {
@@ -46,6 +47,32 @@ struct Rank: Comparable, Hashable, Codable, Sendable {
     }
 
     static func < (left: Rank, right: Rank) -> Bool { (left.key, left.id) < (right.key, right.id) }
+}
+
+/// The words by which names are ranked, for many names.
+struct RankWords: Sendable {
+    /// The words while names are ranked.
+    @unsafe struct Texts {
+        let bytes: UnsafeRawBufferPointer
+        let ranges: UnsafeBufferPointer<Range<Int>>
+    }
+
+    private var bytes: [UInt8] = []
+    private var ranges: [Range<Int>] = []
+
+    init(_ words: [String]) {
+        for word in words {
+            let start = bytes.count
+            bytes += word.utf8
+            ranges.append(start..<bytes.count)
+        }
+    }
+
+    func withTexts<Result>(_ body: (Texts) -> Result) -> Result {
+        unsafe bytes.withUnsafeBytes { bytes in
+            unsafe ranges.withUnsafeBufferPointer { unsafe body(Texts(bytes: bytes, ranges: $0)) }
+        }
+    }
 }
 
 extension [Rank] {
