@@ -38,6 +38,36 @@ struct FilmMeasurement {
         result["film"] = drawn / ((end - start) / .seconds(1))
         result["filmBytes"] = drawn > 0 ? bytes / drawn / 1_000 : .nan
         result["filmNearness"] = percentile(0.5, of: nearness)
+        result["filmPause"] = arrivals.longestPause(from: start, to: end) / .milliseconds(1)
+        await seat.disconnect()
+    }
+
+    /// Adds how long a key takes to its letter while a film is shown in the lower half, in milliseconds.
+    func measureTyping(_ seat: any Seat, into result: inout [String: Double]) async throws {
+        let half = Self.height / 2
+        try seat.desktop.show(.echo)
+        let lower = pictures.map { Array($0[(half * Self.width)...]) }
+        guard
+            let window = FilmWindow(
+                display: seat.desktop.display, top: half, width: Self.width, height: Self.height - half,
+                pictures: lower, rate: Self.rate)
+        else { return }
+        defer { window.end() }
+        let arrivals = Arrivals()
+        try await seat.connect { arrivals.add($0) }
+        try await Task.sleep(for: .seconds(3))
+        var delays: [Double] = []
+        for number in 0..<60 {
+            let start = ContinuousClock.now
+            try await seat.type(UInt32(0x61 + number % 26))
+            // What is drawn of the film alone begins below.
+            if let drawn = await arrivals.first(since: start, where: { $0.top < half - 64 }) {
+                delays.append((drawn.time - start) / .milliseconds(1))
+            }
+            try await Task.sleep(for: .milliseconds(Int.random(in: 60...150)))
+        }
+        result["typed"] = percentile(0.5, of: delays)
+        result["typed95"] = percentile(0.95, of: delays)
         await seat.disconnect()
     }
 

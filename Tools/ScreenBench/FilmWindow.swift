@@ -3,20 +3,20 @@ import CXCB
 import Foundation
 import Synchronization
 
-/// A window over all of an X server, in which pictures follow each other.
+/// A window of an X server in which pictures follow each other.
 final class FilmWindow: Sendable {
     private let isEnding = Mutex(false)
     private let hasEnded = DispatchSemaphore(value: 0)
 
-    /// Shows pictures of the screen's size, `rate` a second, forwards and backwards.
-    init?(display: String, width: Int, height: Int, pictures: [[UInt32]], rate: Int) {
+    /// Shows pictures, `rate` a second, forwards and backwards; `top` pixels below the screen's upper edge.
+    init?(display: String, top: Int = 0, width: Int, height: Int, pictures: [[UInt32]], rate: Int) {
         guard let connection = xcb_connect(display, nil), xcb_connection_has_error(connection) == 0,
             let screen = xcb_setup_roots_iterator(xcb_get_setup(connection)).data?.pointee
         else { return nil }
         let (window, context) = (xcb_generate_id(connection), xcb_generate_id(connection))
         var isPlain: UInt32 = 1
         xcb_create_window(
-            connection, screen.root_depth, window, screen.root, 0, 0, UInt16(width), UInt16(height), 0,
+            connection, screen.root_depth, window, screen.root, 0, Int16(top), UInt16(width), UInt16(height), 0,
             UInt16(XCB_WINDOW_CLASS_INPUT_OUTPUT.rawValue), screen.root_visual, XCB_CW_OVERRIDE_REDIRECT.rawValue,
             &isPlain)
         xcb_create_gc(connection, context, window, 0, nil)
@@ -56,7 +56,7 @@ final class FilmWindow: Sendable {
 #else
 /// There is none without XCB.
 final class FilmWindow: Sendable {
-    init?(display: String, width: Int, height: Int, pictures: [[UInt32]], rate: Int) { nil }
+    init?(display: String, top: Int = 0, width: Int, height: Int, pictures: [[UInt32]], rate: Int) { nil }
 
     func end() {}
 }

@@ -18,13 +18,13 @@ final class KithSeat: Seat {
     private var session: Task<Void, any Error>?
 
     /// Starts `kith up` for the screen, and a device that is paired with it.
-    init(_ program: String, _ desktop: Desktop) async throws {
+    init(_ program: String, _ desktop: Desktop, _ line: Line) async throws {
         self.desktop = desktop
         folder = FileManager.default.temporaryDirectory.appending(path: "kith-screen-\(UUID().uuidString)").path
         let data = folder + "/host"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         host = try Program(
-            program,
+            line.space, program,
             ["up", "--data", data, "--name", "laptop", "--no-discovery", "--screen-source", "x11:" + desktop.display])
         // Asked earlier, a command would open the device itself.
         for _ in 0..<200 where !FileManager.default.fileExists(atPath: data + "/kith.sock") { usleep(50_000) }
@@ -40,7 +40,7 @@ final class KithSeat: Seat {
         }
         guard let invitation else { throw KithError(.unreachable, "kith up did not start.") }
         var options = Device.Options()
-        options.endpoint.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
+        if line.space == nil { options.endpoint.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)] }
         let device = try await Device.open(directory: folder + "/viewer", options: options)
         self.device = device
         running = Task { try await device.run() }
@@ -72,10 +72,8 @@ final class KithSeat: Seat {
         session = Task {
             try await viewer.run { event in
                 guard case .picture(let region, let isExact) = event else { return }
-                arrived(
-                    Arrival(
-                        time: .now, bytes: viewer.traffic.bytes, isExact: isExact,
-                        area: region.rectangles.reduce(0) { $0 + $1.width * $1.height }))
+                let parts = region.rectangles.map { (width: $0.width, height: $0.height, y: $0.y) }
+                arrived(Arrival(parts, bytes: viewer.traffic.bytes, isExact: isExact))
             }
         }
     }

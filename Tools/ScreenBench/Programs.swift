@@ -16,6 +16,16 @@ final class Program {
         try process.run()
     }
 
+    /// Starts it in a network namespace, if one is named.
+    convenience init(_ space: String?, _ path: String, _ arguments: [String]) throws {
+        if let space {
+            // It becomes the program: the number is that of both.
+            try self.init("/usr/bin/nsenter", ["--net=" + space, path] + arguments)
+        } else {
+            try self.init(path, arguments)
+        }
+    }
+
     deinit { end() }
 
     /// Its number.

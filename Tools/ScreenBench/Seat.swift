@@ -10,6 +10,15 @@ struct Arrival {
     var isExact: Bool
     /// The pixels that were drawn.
     var area: Int
+    /// The uppermost row of them.
+    var top: Int
+
+    /// What comes now: rectangles by their sizes and upper edges.
+    init(_ rectangles: [(width: Int, height: Int, y: Int)], bytes: UInt64, isExact: Bool) {
+        (time, self.bytes, self.isExact) = (.now, bytes, isExact)
+        area = rectangles.reduce(0) { $0 + $1.width * $1.height }
+        top = rectangles.map(\.y).min() ?? 0
+    }
 }
 
 /// A viewer of another screen, as a person sits before it.
@@ -36,6 +45,12 @@ final class Arrivals: Sendable {
     private let state = Mutex<(all: [Arrival], waiting: CheckedContinuation<Void, Never>?)>(([], nil))
 
     var last: Arrival? { state.withLock { $0.all.last } }
+
+    /// The longest time without a picture, between two times.
+    func longestPause(from start: ContinuousClock.Instant, to end: ContinuousClock.Instant) -> Duration {
+        let times = state.withLock { $0.all.map(\.time) }.filter { (start...end).contains($0) }
+        return zip([start] + times, times + [end]).map { $1 - $0 }.max() ?? .zero
+    }
 
     /// The pixels that were drawn in a time.
     func area(from start: ContinuousClock.Instant, to end: ContinuousClock.Instant) -> Int {

@@ -8,15 +8,16 @@ final class VNCSeat: Seat {
     static let name = "vnc"
     let host: Program
     let desktop: Desktop
-    private let port: UInt16
+    private let (address, port): (UInt32, UInt16)
     private var connection: RFBConnection?
 
-    init(_ host: Program, _ desktop: Desktop, port: UInt16) {
-        (self.host, self.desktop, self.port) = (host, desktop, port)
+    /// One whose server listens at an IPv4 address.
+    init(_ host: Program, _ desktop: Desktop, at address: UInt32, port: UInt16) {
+        (self.host, self.desktop, self.address, self.port) = (host, desktop, address, port)
     }
 
     func connect(_ arrived: @escaping @Sendable (Arrival) -> Void) async throws {
-        connection = try RFBConnection(port: port, arrived)
+        connection = try RFBConnection(address, port, arrived)
     }
 
     var pixels: [UInt32] { connection?.pixels ?? [] }
@@ -31,8 +32,8 @@ private final class RFBConnection: Sendable {
     private let descriptor: Int32
     private let client: Mutex<RFBClient>
 
-    init(port: UInt16, _ arrived: @escaping @Sendable (Arrival) -> Void) throws {
-        let descriptor = try Self.connected(port)
+    init(_ address: UInt32, _ port: UInt16, _ arrived: @escaping @Sendable (Arrival) -> Void) throws {
+        let descriptor = try Self.connected(address, port)
         self.descriptor = descriptor
         var options = RFBClient.Options()
         options.encodings = [.tight, .copyRect, .zrle, .raw]
@@ -46,17 +47,19 @@ private final class RFBConnection: Sendable {
                 let count = read(descriptor, &buffer, buffer.count)
                 guard count > 0 else { return }
                 bytes += UInt64(count)
-                let areas = self.client.withLock { client in
+                let total = bytes
+                let arrivals = self.client.withLock { client in
                     // A server that says what makes no sense is out of the measurement.
-                    guard (try? client.receive(Array(buffer[..<count]))) != nil else { return [Int]() }
-                    var areas: [Int] = []
+                    guard (try? client.receive(Array(buffer[..<count]))) != nil else { return [Arrival]() }
+                    var arrivals: [Arrival] = []
                     while let event = try? client.nextEvent() {
                         guard case .updated(let region) = event else { continue }
-                        areas.append(region.rectangles.reduce(0) { $0 + $1.width * $1.height })
+                        let parts = region.rectangles.map { (width: $0.width, height: $0.height, y: $0.y) }
+                        arrivals.append(Arrival(parts, bytes: total, isExact: true))
                     }
-                    return areas
+                    return arrivals
                 }
-                for area in areas { arrived(Arrival(time: .now, bytes: bytes, isExact: true, area: area)) }
+                for arrival in arrivals { arrived(arrival) }
                 send()
             }
         }
@@ -91,14 +94,14 @@ private final class RFBConnection: Sendable {
 
     private struct NoServer: Error {}
 
-    /// A socket at a port of this machine, once somebody listens there.
-    private static func connected(_ port: UInt16) throws -> Int32 {
+    /// A socket at a port, once somebody listens there.
+    private static func connected(_ host: UInt32, _ port: UInt16) throws -> Int32 {
         for _ in 0..<300 {
             let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             var address = sockaddr_in()
             address.sin_family = sa_family_t(AF_INET)
             address.sin_port = port.bigEndian
-            address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+            address.sin_addr.s_addr = host.bigEndian
             let status = withUnsafePointer(to: &address) {
                 $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                     Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
