@@ -5,12 +5,6 @@ import KithClient
 extension Bench {
     /// A library of a hundred thousand files: put in, looked at again, and searched; beside the tools people have.
     static func library(files: Int, into report: inout Report) async throws {
-        #if canImport(Glibc)
-        // As `kith up` has it.
-        mallopt(M_ARENA_MAX, 4)
-        mallopt(M_TRIM_THRESHOLD, 1 << 20)
-        mallopt(M_MMAP_THRESHOLD, 8 << 20)
-        #endif
         let folder = FileManager.default.temporaryDirectory.appending(path: "kith-bench-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: folder) }
         let tree = folder.appending(path: "tree")
@@ -25,7 +19,7 @@ extension Bench {
             let added = Meter()
             let location = try await device.client.call(Locations.Add.self, .init(path: Files.Path(path)))
             try await scan(location, device.client)
-            lines.add("library: \(files) files put in", added.seconds, "s", atMost: 3)
+            lines.add("library: \(files) files put in", added.seconds, "s", atMost: files <= 100_000 ? 3 : nil)
             // The first pass warms the cache for everybody.
             let find = try seconds("/usr/bin/find", [path, "-printf", "%s %T@ %i\n"])
             let again = Meter()
@@ -47,8 +41,8 @@ extension Bench {
             }
             try addProgram("fd", names, into: &lines) { ("/usr/bin/fdfind", ["-u", "--max-results", "50", $0, path]) }
             if let memory = residentMegabytes {
-                // For a million files.
-                lines.add("library: memory of the device and this benchmark", memory, "MB", atMost: 150)
+                let goal: Double? = files <= 1_000_000 ? 150 : nil
+                lines.add("library: memory of the device and this benchmark", memory, "MB", atMost: goal)
             }
             // A hundred thousand contents say what more would.
             guard files <= 500_000 else { return }
@@ -76,7 +70,8 @@ extension Bench {
         }
         let all = samples.values.flatMap(\.self)
         lines.add("library: a search, p50", percentile(0.5, of: all), "ms")
-        lines.add("library: a search, p95", percentile(0.95, of: all), "ms", atMost: files > 1_000_000 ? 50 : 5)
+        let goal: Double? = files <= 100_000 ? 5 : files == 2_000_000 ? 50 : nil
+        lines.add("library: a search, p95", percentile(0.95, of: all), "ms", atMost: goal)
         let kinds = samples.mapValues { percentile(0.5, of: $0) }.sorted { $0.value > $1.value }
         for (kind, time) in kinds.prefix(3) { lines.add("  \(kind), p50", time, "ms") }
     }

@@ -23,7 +23,8 @@ struct Report: Encodable {
         lines.append(Line(name: name, value: value, unit: unit, goal: "≥ \(Self.text(goal))", met: value >= goal))
     }
 
-    mutating func add(_ name: String, _ value: Double, _ unit: String, atMost goal: Double) {
+    mutating func add(_ name: String, _ value: Double, _ unit: String, atMost goal: Double?) {
+        guard let goal else { return add(name, value, unit) }
         lines.append(Line(name: name, value: value, unit: unit, goal: "≤ \(Self.text(goal))", met: value <= goal))
     }
 

@@ -26,12 +26,13 @@ extension Bench {
         // Both ends of each connection are in this process.
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        limit.rlim_cur = min(limit.rlim_max, rlim_t(count * 2 + 512))
+        limit.rlim_cur = max(limit.rlim_cur, min(limit.rlim_max, rlim_t(count * 4 + 512)))
         setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
         let folder = FileManager.default.temporaryDirectory.appending(path: "kith-bench-\(UUID().uuidString)").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var options = Device.Options()
-        options.listens = false
+        // One that does not listen has no socket, either.
+        options.endpoint.bindAddresses = [NetworkAddress(ipv4: (127, 0, 0, 1), port: 0)]
         options.services = .only([EchoService()])
         let device = try await Device.open(directory: folder, options: options)
         var lines = Report()
@@ -59,6 +60,11 @@ extension Bench {
 
     @concurrent private static func connect(_ count: Int, directory: String) async throws -> [SocketCarrier] {
         var carriers: [SocketCarrier] = []
+        // A device that has just begun makes its socket beside this.
+        for _ in 0..<500 {
+            guard try await SocketCarrier.connect(directory: directory) == nil else { break }
+            try await Task.sleep(for: .milliseconds(10))
+        }
         for _ in 0..<count {
             guard let carrier = try await SocketCarrier.connect(directory: directory) else {
                 throw KithError(.closed, "The device is not there.")

@@ -13,9 +13,8 @@ struct Rank: Comparable, Hashable, Codable, Sendable {
     var fit: UInt64 { key >> 32 }
 
     init(_ name: UnsafeRawBufferPointer, _ measure: NameBlock.Measure, _ id: Int64, _ words: RankWords.Texts) {
-        var place: UInt64 = 0
-        for unsafe word in unsafe words.ranges {
-            place += unsafe Self.place(of: UnsafeRawBufferPointer(rebasing: words.bytes[word]), in: name)
+        let place = unsafe words.ranges.reduce(UInt64(0)) { place, word in
+            unsafe place + Self.place(of: UnsafeRawBufferPointer(rebasing: words.bytes[word]), in: name)
         }
         key = place << 32 | UInt64(measure.name) << 16 | UInt64(measure.folder)
         self.id = id
