@@ -1,8 +1,7 @@
-import CKithSystem
 package import KithIO
 import Synchronization
 
-/// Tells which folders have changed, of those that an index lists (Linux: inotify).
+/// Tells which folders have changed, of those that an index lists: by inotify on Linux, by FSEvents on macOS.
 ///
 /// A folder is watched before it is listed, so that nothing falls between. Events say no more here than that a folder
 /// should be looked at again: what is there decides, so that none of their orders matters.
@@ -17,72 +16,46 @@ package final class FolderWatcher: Sendable {
         var isEmpty: Bool { folders.isEmpty && !isEverything }
     }
 
-    /// The descriptor; closed with the last reference.
-    private final class Descriptor: Sendable {
-        let number: Int32
-        init(_ number: Int32) { self.number = number }
-        deinit { kith_file_close(number) }
-    }
-
-    fileprivate struct State {
-        var folders = WatchedFolders()
-        var changes = Changes()
-        var isFull = false
-    }
-
     /// How long changes are gathered: until nothing came for the first time, at most for the second.
     private static let quiet = (gap: Duration.milliseconds(100), most: Duration.seconds(1))
 
-    private let descriptor: Descriptor
-    private let reactor: Reactor
-    private let readable: Watch
-    private let state = Mutex(State())
+    private let events: any FolderEvents
+    private let changes = Mutex(Changes())
 
     /// Begins to watch, nothing at first.
     ///
     /// - Throws: when the system watches no folders, or no more.
-    package init() throws(SystemError) {
-        let number = kith_folder_watch_open()
-        guard number >= 0 else { throw SystemError(-number) }
-        descriptor = Descriptor(number)
-        reactor = try Reactor(name: "kith.watch")
-        readable = try reactor.watch(number, keeping: descriptor)
+    package convenience init() throws(SystemError) {
+        #if os(macOS) && canImport(CoreServices)
+        self.init(FolderEventStreams())
+        #else
+        self.init(try FolderWatches())
+        #endif
     }
 
-    /// The number of folders watched.
-    package var count: Int { state.withLock { $0.folders.count } }
+    init(_ events: some FolderEvents) { self.events = events }
+
+    /// The number of folders watched, or of trees.
+    package var count: Int { events.count }
 
     /// True when the system would not watch all: then the index has to look by itself from time to time.
-    package var isFull: Bool { state.withLock { $0.isFull } }
+    package var isFull: Bool { events.isFull }
 
     /// Watches a folder that is about to be listed.
-    func watch(_ folder: OpenFolder, at path: [UInt8]) {
-        let number = kith_folder_watch_add(descriptor.number, folder.number)
-        let isWatched = state.withLock { state in
-            let isWatched = number >= 0 && state.folders.add(number, at: path)
-            if !isWatched { state.isFull = true }
-            return isWatched
-        }
-        if number >= 0, !isWatched { _ = kith_folder_watch_remove(descriptor.number, number) }
-    }
+    func watch(_ folder: OpenFolder, at path: [UInt8]) { events.watch(folder, at: path) }
 
     /// Ends the watch of a folder and of those beneath it.
-    package func forget(_ folder: [UInt8]) {
-        let ended = state.withLock { state in state.folders.removeAll(in: state.folders.numbers(within: folder)) }
-        for number in ended {
-            _ = kith_folder_watch_remove(descriptor.number, number)
-        }
-    }
+    package func forget(_ folder: [UInt8]) { events.forget(folder) }
 
     /// The changes since the last call; waits for some, and then until there are no more for a moment.
     ///
     /// Returns `nil` when the task is cancelled.
     package func next() async -> Changes? {
         let clock = ContinuousClock()
-        while state.withLock({ $0.changes.isEmpty }) {
+        while changes.withLock(\.isEmpty) {
             if read() { continue }
             guard !Task.isCancelled else { return nil }
-            await readable.wait(for: .reading)
+            await events.wait()
         }
         let end = clock.now + Self.quiet.most
         repeat {
@@ -94,48 +67,41 @@ package final class FolderWatcher: Sendable {
     /// The changes there are; `nil` when there are none.
     func available() -> Changes? {
         _ = read()
-        return state.withLock { state in
-            defer { state.changes = Changes() }
-            return state.changes.isEmpty ? nil : state.changes
+        return changes.withLock { changes in
+            defer { changes = Changes() }
+            return changes.isEmpty ? nil : changes
         }
     }
 
     /// Takes what the system has; returns true when it had something.
     private func read() -> Bool {
-        var hadSome = false
-        unsafe withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { buffer in
-            while true {
-                let count = unsafe kith_folder_watch_read(descriptor.number, buffer.baseAddress, buffer.count)
-                guard count > 0 else { return }
-                hadSome = true
-                let moved = state.withLock { state in
-                    unsafe state.take(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-                }
-                for number in moved { _ = kith_folder_watch_remove(descriptor.number, number) }
-            }
+        var new = Changes()
+        let hadSome = events.read(into: &new)
+        changes.withLock { changes in
+            changes.folders.formUnion(new.folders)
+            changes.isEverything = changes.isEverything || new.isEverything
         }
         return hadSome
     }
 }
 
-extension FolderWatcher.State {
-    /// Notes events; returns the watches to be ended, of folders that were moved away.
-    mutating func take(_ events: UnsafeRawBufferPointer) -> [Int32] {
-        var (offset, number, length, moved) = (0, Int32(0), 0, Set<Int32>())
-        var name: UnsafePointer<UInt8>?
-        while true {
-            let kinds = unsafe kith_folder_watch_next(
-                events.baseAddress, events.count, &offset, &number, &name, &length)
-            guard kinds >= 0 else { return folders.removeAll(in: moved) }
-            if kinds & Int32(KITH_FOLDER_OVERFLOW) != 0 { changes.isEverything = true }
-            if kinds & Int32(KITH_FOLDER_CHANGED | KITH_FOLDER_GONE) != 0, let path = folders.path(of: number) {
-                changes.folders.insert(path)
-            }
-            if kinds & Int32(KITH_FOLDER_GONE) != 0 { folders.remove(number) }
-            if kinds & Int32(KITH_FOLDER_MOVED_AWAY) != 0, let start = unsafe name {
-                let bytes = unsafe [UInt8](UnsafeBufferPointer(start: start, count: length))
-                moved.formUnion(folders.numbers(of: bytes, in: number))
-            }
-        }
-    }
+/// What a system tells of the folders in which something has changed.
+protocol FolderEvents: Sendable {
+    /// The number of folders watched, or of trees.
+    var count: Int { get }
+
+    /// True when the system would not watch all.
+    var isFull: Bool { get }
+
+    /// Watches a folder that is about to be listed, unless what is watched already tells of it.
+    func watch(_ folder: OpenFolder, at path: [UInt8])
+
+    /// Ends the watch of a folder and of those beneath it.
+    func forget(_ path: [UInt8])
+
+    /// Waits until there may be something to read, or the task is cancelled.
+    func wait() async
+
+    /// Adds what the system has told; returns true when it had something.
+    func read(into changes: inout FolderWatcher.Changes) -> Bool
 }
