@@ -36,6 +36,8 @@ struct PeerConnectionIDs {
     private var seenAbove: Set<UInt64> = []
     /// Sequence numbers whose RETIRE_CONNECTION_ID has to be sent.
     private(set) var pending: [UInt64] = []
+    /// Those of them that were given back by choice: the peer cannot know of it yet, so it may issue no others for them.
+    private var unannounced: [UInt64] = []
     private var unconfirmed = 0
     /// The id packets are sent to on the path in use.
     private(set) var current: ConnectionID
@@ -106,7 +108,10 @@ struct PeerConnectionIDs {
         guard !isEmptyID, let index = entries.firstIndex(where: { $0.sequence == sequence }) else { return }
         noteRetired(entries.remove(at: index))
         // Bounded by the ids held: the peer issues no other before it has heard of this.
-        if !pending.contains(sequence) { pending.append(sequence) }
+        if !pending.contains(sequence) {
+            pending.append(sequence)
+            unannounced.append(sequence)
+        }
     }
 
     private mutating func noteRetired(_ entry: Entry) {
@@ -132,8 +137,11 @@ struct PeerConnectionIDs {
 
     /// Takes NEW_CONNECTION_ID in.
     ///
+    /// One id too many must close the connection with CONNECTION_ID_LIMIT_ERROR (RFC 9000 §5.1.1), a contradiction may close
+    /// it with PROTOCOL_VIOLATION (§19.15): the limit comes first.
+    ///
     /// - Returns: whether ids in use may have ended, and paths need others.
-    /// - Throws: PROTOCOL_VIOLATION for contradictions, CONNECTION_ID_LIMIT_ERROR for too many.
+    /// - Throws: CONNECTION_ID_LIMIT_ERROR for too many, PROTOCOL_VIOLATION for contradictions.
     mutating func add(
         sequence: UInt64, retirePriorTo: UInt64, id: ConnectionID, token: ResetToken
     ) throws(TransportError) -> Bool {
@@ -141,6 +149,7 @@ struct PeerConnectionIDs {
         guard !isEmptyID else {
             throw TransportError(.protocolViolation, frameType: type, "an id for a peer that uses none")
         }
+        try checkLimit(sequence: sequence, retirePriorTo: retirePriorTo, id: id)
         if let known = entries.first(where: { $0.sequence == sequence || $0.id == id }) {
             guard known.sequence == sequence, known.id == id, known.token.map({ $0.matches(token) }) ?? true else {
                 throw TransportError(.protocolViolation, frameType: type, "an id was issued twice differently")
@@ -156,6 +165,7 @@ struct PeerConnectionIDs {
         if retirePriorTo > retiredBelow {
             retiredBelow = retirePriorTo
             hasRetired = true
+            unannounced.removeAll { $0 < retirePriorTo }
             var kept: [Entry] = []
             for entry in entries {
                 if entry.sequence < retirePriorTo {
@@ -167,15 +177,29 @@ struct PeerConnectionIDs {
             }
             entries = kept
         }
-        guard entries.count <= limit else {
-            throw TransportError(.connectionIDLimit, frameType: type, "more ids than allowed")
-        }
         return hasRetired
     }
 
+    /// Refuses a frame that brings an id, or a number, beyond the limit once what it retires is gone.
+    private func checkLimit(sequence: UInt64, retirePriorTo: UInt64, id: ConnectionID) throws(TransportError) {
+        let floor = max(retirePriorTo, retiredBelow)
+        // Late, or a repetition: of what is held, or of what was given back.
+        guard sequence >= floor, !entries.contains(where: { $0.sequence == sequence && $0.id == id }) else { return }
+        let isHeld = entries.contains { $0.sequence == sequence }
+        guard isHeld || isUnseen(sequence) else { return }
+        var active = 1
+        for entry in entries where entry.sequence >= floor { active += 1 }
+        for given in unannounced where given >= floor { active += 1 }
+        guard active <= limit else {
+            throw TransportError(.connectionIDLimit, frameType: FrameType.newConnectionID, "more ids than allowed")
+        }
+    }
+
+    private func isUnseen(_ sequence: UInt64) -> Bool { sequence >= seenBelow && !seenAbove.contains(sequence) }
+
     /// Notes that a number has come; false when it had before, and was retired since.
     private mutating func noteSeen(_ sequence: UInt64) throws(TransportError) -> Bool {
-        guard sequence >= seenBelow, !seenAbove.contains(sequence) else { return false }
+        guard isUnseen(sequence) else { return false }
         seenAbove.insert(sequence)
         while seenAbove.remove(seenBelow) != nil { seenBelow += 1 }
         guard seenAbove.count <= Self.maximumGap else {
@@ -196,7 +220,9 @@ struct PeerConnectionIDs {
     mutating func takePending() -> UInt64? {
         guard !pending.isEmpty else { return nil }
         unconfirmed += 1
-        return pending.removeFirst()
+        let sequence = pending.removeFirst()
+        unannounced.removeAll { $0 == sequence }
+        return sequence
     }
 
     /// The peer knows of a retirement.

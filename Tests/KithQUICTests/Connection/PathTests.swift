@@ -558,8 +558,8 @@ import Testing
         try #require(ResetToken([UInt8](repeating: number, count: 16)))
     }
 
-    private func filled() throws -> PeerConnectionIDs {
-        var ids = PeerConnectionIDs(Self.id(0), limit: 8)
+    private func filled(limit: Int = 8) throws -> PeerConnectionIDs {
+        var ids = PeerConnectionIDs(Self.id(0), limit: limit)
         for number in 1..<8 {
             let retired = try ids.add(
                 sequence: UInt64(number), retirePriorTo: 0, id: Self.id(UInt64(number)),
@@ -598,6 +598,34 @@ import Testing
         #expect(other.takePending() == 0)
     }
 
+    @Test func `an id given back makes room once the peer can know of it`() throws {
+        var ids = try filled()
+        ids.retire(3)
+        let error = #expect(throws: TransportError.self) {
+            try ids.add(sequence: 8, retirePriorTo: 0, id: Self.id(8), token: Self.token(8))
+        }
+        #expect(error?.code == 0x9)
+        var other = try filled()
+        other.retire(3)
+        #expect(other.takePending() == 3)
+        #expect(try !other.add(sequence: 8, retirePriorTo: 0, id: Self.id(8), token: Self.token(8)))
+        #expect(other.count == 8)
+        // What the peer itself retires it has room for at once.
+        var third = try filled()
+        third.retire(3)
+        #expect(try third.add(sequence: 8, retirePriorTo: 4, id: Self.id(8), token: Self.token(8)))
+        #expect(third.count == 5)
+    }
+
+    @Test(arguments: [(3, 9), (9, 3)] as [(UInt64, UInt64)])
+    func `one id too many is found before it contradicts another`(sequence: UInt64, id: UInt64) throws {
+        var ids = try filled()
+        let error = #expect(throws: TransportError.self) {
+            try ids.add(sequence: sequence, retirePriorTo: 0, id: Self.id(id), token: Self.token(3))
+        }
+        #expect(error?.code == 0x9)
+    }
+
     @Test func `ids retired faster than we can say so are a CONNECTION_ID_LIMIT_ERROR`() throws {
         var ids = PeerConnectionIDs(Self.id(0), limit: 8)
         let error = #expect(throws: TransportError.self) {
@@ -623,7 +651,7 @@ import Testing
 
     @Test func `one number for two ids, or one id for two numbers, is a PROTOCOL_VIOLATION`() throws {
         for (sequence, id, token) in [(3, 9, 3), (9, 3, 3), (3, 3, 9)] as [(UInt64, UInt64, UInt8)] {
-            var ids = try filled()
+            var ids = try filled(limit: 9)
             let error = #expect(throws: TransportError.self) {
                 try ids.add(sequence: sequence, retirePriorTo: 0, id: Self.id(id), token: Self.token(token))
             }

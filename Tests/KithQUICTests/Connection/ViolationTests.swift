@@ -97,6 +97,18 @@ import Testing
         #expect(got == 0x9)
     }
 
+    @Test func `so they are under numbers that are taken`() throws {
+        let got = try code { writer in
+            for sequence: UInt64 in 1..<20 {
+                guard let id = ConnectionID([UInt8](repeating: UInt8(sequence), count: 8)),
+                    let token = ResetToken([UInt8](repeating: UInt8(sequence), count: 16))
+                else { return }
+                writer.newConnectionID(sequence: sequence, retirePriorTo: 0, id: id, token: token)
+            }
+        }
+        #expect(got == 0x9)
+    }
+
     @Test func `a datagram where none are taken is a PROTOCOL_VIOLATION`() throws {
         #expect(try code(server: { $0.maxDatagramFrameSize = 0 }) { $0.datagram([1, 2, 3]) } == 0xA)
     }
