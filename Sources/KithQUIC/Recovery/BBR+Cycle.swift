@@ -3,6 +3,12 @@ extension BBR {
     var isProbingUp: Bool { state == .up || state == .refill }
 
     mutating func enter(_ next: State) {
+        if state == .up || state == .startup { probeEnd = deliveredStamp }
+        if state == .startup || state == .drain {
+            // What its bursts lost says nothing about the path.
+            shareAnswered = deliveredStamp
+            cause.startOver()
+        }
         state = next
         switch next {
         case .startup: (pacingGain, windowGain) = (Self.startupGain, Self.windowGain)
@@ -123,8 +129,11 @@ extension BBR {
         if phase == .probeStarting, isRoundStart { phase = .probeFeedback }
         if phase == .probeStopping, isRoundStart {
             isSampling = false
-            phase = .initial
-            if isProbingBandwidth, !sample.isApplicationLimited { advanceRateFilter() }
+            // What was held back for PROBE_RTT ends no cycle; the first round after it does.
+            if !sample.isApplicationLimited || share != nil {
+                phase = .initial
+                if isProbingBandwidth, !sample.isApplicationLimited { advanceRateFilter() }
+            }
         }
         if isSampling, isMarked || isTooHigh(lost: sample.lostSinceSent, sentInFlight: sample.sentInFlight) {
             handleTooHigh(

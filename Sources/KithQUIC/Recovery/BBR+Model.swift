@@ -52,11 +52,14 @@ extension BBR {
         maximumRate = rateFilter.previous
     }
 
+    /// The share of a flight above which too much was lost: what the path loses anyway is not held against it.
+    var lossLimit: Double { Self.lossThreshold + 1.5 * cause.unavoidable }
+
     /// Returns whether the last round lost more than a path that is not full does.
     private func isLossHeavy(_ sample: AckSample) -> Bool {
         let delivered = Double(sample.totalDelivered - min(deliveredAtRoundStart, sample.totalDelivered))
         return lostInRound > Self.lossTolerance * datagramSize
-            && Double(lostInRound) > Self.lossThreshold * (delivered + Double(lostInRound))
+            && Double(lostInRound) > lossLimit * (delivered + Double(lostInRound))
     }
 
     mutating func adaptLowerBounds(_ sample: AckSample) {
@@ -112,6 +115,8 @@ extension BBR {
         }
         let isExpired = sample.now - minimumRTTStamp > Self.minimumFilterLength
         if probeRTTMinimum < minimumRTT || isExpired {
+            // What seemed to meet no queue has met one.
+            if minimumRTT != .max, probeRTTMinimum < minimumRTT - LossCause.noise { cause.startOver() }
             minimumRTT = probeRTTMinimum
             minimumRTTStamp = probeRTTStamp
         }
@@ -148,7 +153,7 @@ extension BBR {
     // MARK: - Too much in flight
 
     func isTooHigh(lost: UInt64, sentInFlight: Int) -> Bool {
-        lost > UInt64(Self.lossTolerance * datagramSize) && Double(lost) > Double(sentInFlight) * Self.lossThreshold
+        lost > UInt64(Self.lossTolerance * datagramSize) && Double(lost) > Double(sentInFlight) * lossLimit
     }
 
     mutating func handleTooHigh(inFlight: Int, isApplicationLimited: Bool, at now: Timestamp) {

@@ -61,6 +61,14 @@ package struct BBR: CongestionController {
     var probeRTTStamp = Timestamp.zero
     var isProbeRTTDue = false
 
+    // The model: losses, and the share of the path they leave.
+    var cause = LossCause()
+    var share: Cubic?
+    /// The time the last probe for more ended: what was sent until then was part of it.
+    var probeEnd = Timestamp(nanoseconds: .min)
+    /// A full queue has been answered for what was sent until then.
+    var shareAnswered = Timestamp(nanoseconds: .min)
+
     // Rounds.
     var roundCount: UInt64 = 0
     var isRoundStart = false
@@ -139,7 +147,8 @@ package struct BBR: CongestionController {
     func product(_ rate: Int64, gain: Double) -> Int {
         guard minimumRTT != .max, rate > 0 else { return Int(gain * Double(32 * datagramSize)) }
         let time = Double(minimumRTT + Self.schedulingNoise)
-        return Int(gain * Double(rate) * time / 1e9)
+        // What gets lost on the way is in flight as well.
+        return Int(gain * Double(rate) * time / 1e9 / (1 - cause.unavoidable))
     }
 
     /// The amount in flight a gain calls for, with room for batches at both ends.
@@ -152,6 +161,7 @@ package struct BBR: CongestionController {
 
     package mutating func sent(size: Int, inFlight: Int, isApplicationLimited: Bool, at now: Timestamp) {
         if inFlight + datagramSize > congestionWindow { isWindowLimited = true }
+        share?.sent(size: size, inFlight: inFlight, isApplicationLimited: true, at: now)
         guard inFlight == size, isApplicationLimited else { return }
         isRestarting = true
         extraAckedStart = now
@@ -171,6 +181,7 @@ package struct BBR: CongestionController {
         deliveredStamp = sample.now
         updateLatest(sample)
         updateRound(sample)
+        updateShare(sample)
         updateMaximumRate(sample)
         if isLossRoundStart {
             adaptLowerBounds(sample)
@@ -212,12 +223,13 @@ package struct BBR: CongestionController {
             lostInRound += sample.size
             if sample.startsRun { lossRunsInRound += 1 }
         }
+        noteCause(sample)
         guard isSampling else { return }
         if isTooHigh(lost: sample.lostSinceSent, sentInFlight: sample.sentInFlight) {
             // What was in flight when the threshold was crossed (draft, BBRInflightHiFromLostPacket).
             let before = Double(sample.sentInFlight - sample.size)
             let lostBefore = Double(sample.lostSinceSent) - Double(sample.size)
-            let prefix = (Self.lossThreshold * before - lostBefore) / (1 - Self.lossThreshold)
+            let prefix = (lossLimit * before - lostBefore) / (1 - lossLimit)
             handleTooHigh(
                 inFlight: Int(before + max(0, prefix)), isApplicationLimited: sample.isApplicationLimited,
                 at: sample.now)
@@ -228,29 +240,35 @@ package struct BBR: CongestionController {
         isMarked = true
         isRoundMarked = true
         before = nil
+        share?.congestionExperienced(sentTime: sentTime, at: now)
     }
 
     package mutating func lossWasSpurious(size: Int, isWholePeriod: Bool, at now: Timestamp) {
         lostInRound = max(0, lostInRound - size)
         lossRunsInRound = max(0, lossRunsInRound - 1)
+        cause.lossWasSpurious()
+        share?.lossWasSpurious(size: size, isWholePeriod: isWholePeriod, at: now)
         if isWholePeriod { undoLosses(at: now) }
     }
 
     package mutating func persistentCongestion(inFlight: Int) {
         congestionWindow = minimumWindow
+        share = nil
         before = nil
     }
 
     package mutating func datagramSizeChanged(_ size: Int) {
         datagramSize = size
         congestionWindow = max(congestionWindow, minimumWindow)
+        share?.datagramSizeChanged(size)
     }
 
     // MARK: - Control parameters
 
     mutating func setPacingRate(gain: Double) {
         guard maximumRate > 0 else { return }
-        let wanted = Int64(gain * Double(rate) * Self.pacingMargin)
+        let gain = isContested ? max(gain, Self.upGain) : gain
+        let wanted = Int64(gain * Double(rate) * Self.pacingMargin / (1 - cause.unavoidable))
         if isFullRateReached || wanted > pacingRate { pacingRate = max(wanted, Int64(datagramSize)) }
     }
 
@@ -268,11 +286,12 @@ package struct BBR: CongestionController {
         } else if state == .probeRTT || state == .cruise {
             cap = highWithHeadroom
         }
-        cap = max(min(cap, inFlightLow), minimumWindow)
+        cap = max(min(cap, inFlightLow, share?.congestionWindow ?? Self.unbounded), minimumWindow)
         congestionWindow = max(min(congestionWindow, cap), minimumWindow)
     }
 
-    var probeRTTWindow: Int { max(product(rate, gain: 0.5), minimumWindow) }
+    /// Half of what the path holds, but no less than one acknowledgement may cover where most of them are lost or held back.
+    var probeRTTWindow: Int { max(product(rate, gain: 0.5), extraAcked, minimumWindow) }
 
     var highWithHeadroom: Int {
         guard inFlightHigh != Self.unbounded else { return Self.unbounded }

@@ -13,7 +13,7 @@ package struct Cubic: CongestionController {
     static let c = 0.4
     static let beta = 0.7
     /// The slope of Reno that takes as much as this does with its beta (§4.3).
-    static let alpha = 3 * (1 - beta) / (1 + beta)
+    static let alpha = slope(beta: beta)
 
     /// The state a loss changes, kept to be put back if the loss was spurious (§4.9).
     private struct Course: Hashable, Sendable {
@@ -25,6 +25,10 @@ package struct Cubic: CongestionController {
         var previous = 0.0
         var epoch: Timestamp?
     }
+
+    /// The share of the window that a loss leaves.
+    private let beta: Double
+    private let alpha: Double
 
     private var datagramSize: Int
     private var smoothedRTT: Int64
@@ -38,7 +42,28 @@ package struct Cubic: CongestionController {
     package init(datagramSize: Int, initialRTT: Int64) {
         self.datagramSize = datagramSize
         smoothedRTT = initialRTT
+        (beta, alpha) = (Self.beta, Self.alpha)
         course = Course(window: Double(NewReno.initialWindow(datagramSize)) / Double(datagramSize))
+    }
+
+    /// Starts in congestion avoidance with a window of so many bytes, of which a loss leaves the share `beta`.
+    init(datagramSize: Int, smoothedRTT: Int64, window: Int, beta: Double) {
+        self.datagramSize = datagramSize
+        self.smoothedRTT = smoothedRTT
+        self.beta = beta
+        alpha = Self.slope(beta: beta)
+        course = Course(window: max(Double(window) / Double(datagramSize), Self.minimum))
+        course.threshold = course.window
+    }
+
+    private static func slope(beta: Double) -> Double { 3 * (1 - beta) / (1 + beta) }
+
+    /// The time from a loss until the window is back at its maximum, in nanoseconds (K in §4.2).
+    var timeToMaximum: Int64 { Int64(course.origin * 1e9) }
+
+    /// Takes back what the window grew beyond so many bytes.
+    mutating func limit(to window: Int) {
+        course.window = min(course.window, max(Double(window) / Double(datagramSize), Self.minimum))
     }
 
     package var congestionWindow: Int { Int(course.window * Double(datagramSize)) }
@@ -84,7 +109,7 @@ package struct Cubic: CongestionController {
         if course.epoch == nil { beginEpoch(at: sample.now) }
         guard let epoch = course.epoch else { return }
         let elapsed = Double(max(0, sample.now - epoch)) / 1e9
-        let reno = course.reno >= course.previous ? 1 : Self.alpha
+        let reno = course.reno >= course.previous ? 1 : alpha
         course.reno += reno * acknowledged / course.window
         if curve(elapsed) < course.reno {
             course.window = max(course.window, course.reno)
@@ -130,9 +155,9 @@ package struct Cubic: CongestionController {
         before = isUndoable ? course : nil
         // Fast convergence: a flow that lost below its last maximum makes room for another (§4.7).
         course.maximum =
-            course.window < course.maximum ? course.window * (1 + Self.beta) / 2 : course.window
+            course.window < course.maximum ? course.window * (1 + beta) / 2 : course.window
         course.previous = course.window
-        course.window = max(course.window * Self.beta, Self.minimum)
+        course.window = max(course.window * beta, Self.minimum)
         course.threshold = course.window
         course.epoch = nil
     }

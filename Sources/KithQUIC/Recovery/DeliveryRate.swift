@@ -14,6 +14,8 @@ package struct AckSample: Hashable, Sendable {
     package var now = Timestamp.zero
     /// The round trip it measured, or nil.
     package var rtt: Int64?
+    /// The newest round trip measured, be it good for a minimum or not; 0 before the first.
+    package var latestRTT: Int64 = 0
     /// Indicates whether smaller round trips measured before were false, because packets overtook each other.
     package var forgetsMinimum = false
     /// Bytes newly acknowledged.
@@ -52,6 +54,8 @@ package struct LossSample: Hashable, Sendable {
     package var sentTime = Timestamp.zero
     /// Its size.
     package var size = 0
+    /// The round trip of the packets that arrived around it; 0 before the first.
+    package var rtt: Int64 = 0
     /// Bytes in flight just after it was sent.
     package var sentInFlight = 0
     /// Bytes lost since it was sent, itself included.

@@ -5,6 +5,8 @@ package struct RTTEstimator: Hashable, Sendable {
 
     /// The newest sample.
     package private(set) var latest: Int64 = 0
+    /// The newest sample less the time the peer waited with its acknowledgement.
+    package private(set) var adjusted: Int64 = 0
     /// The exponentially weighted mean.
     package private(set) var smoothed: Int64
     /// The mean deviation.
@@ -28,6 +30,7 @@ package struct RTTEstimator: Hashable, Sendable {
     package mutating func update(sample: Int64, acknowledgementDelay: Int64) {
         let sample = max(sample, 1)
         latest = sample
+        adjusted = sample
         guard hasSample else {
             hasSample = true
             minimum = sample
@@ -37,7 +40,7 @@ package struct RTTEstimator: Hashable, Sendable {
         }
         minimum = min(minimum, sample)
         // The delay is only believed when taking it off leaves a possible round trip.
-        let adjusted = sample >= minimum + acknowledgementDelay ? sample - acknowledgementDelay : sample
+        adjusted = sample >= minimum + acknowledgementDelay ? sample - acknowledgementDelay : sample
         variance = (3 * variance + abs(smoothed - adjusted)) / 4
         smoothed = (7 * smoothed + adjusted) / 8
     }

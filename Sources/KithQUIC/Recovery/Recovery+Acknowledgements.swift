@@ -92,6 +92,7 @@ extension Recovery {
             // path look far shorter than it is: all that arrived count alike, and no delay is taken off.
             if isMeasurement(ages.sum / ages.count, at: now) {
                 path.rtt.update(sample: ages.sum / ages.count, acknowledgementDelay: 0)
+                if space == .application { path.delays.append(largest, path.rtt.adjusted) }
                 path.reordering.recentRoundTrips.append(path.rtt.latest)
                 sample.rtt = path.reordering.recentRoundTrips.lowerQuartile
                 sample.forgetsMinimum = !path.reordering.recentRoundTrips.isMeaningful
@@ -101,6 +102,7 @@ extension Recovery {
             let believed = space == .application ? (isHandshakeConfirmed ? min(delay, peerMaxAckDelay) : delay) : 0
             path.rtt.update(sample: now - largestTime, acknowledgementDelay: max(0, believed))
             sample.rtt = path.rtt.latest
+            if space == .application { path.delays.append(largest, path.rtt.adjusted) }
             if path.firstSampleTime == nil { path.firstSampleTime = now }
         }
         if space == .handshake { isPeerValidated = true }
@@ -118,6 +120,7 @@ extension Recovery {
         guard let newest else { return }
         delivery.complete(&sample, newest: newest.snapshot, sentTime: newest.time)
         sample.inFlight = bytesInFlight
+        sample.latestRTT = path.rtt.adjusted
         sample.smoothedRTT = path.rtt.smoothed
         path.congestion.acknowledged(sample)
         if path.congestion.isHoldingBack { delivery.applicationLimited(inFlight: bytesInFlight) }
@@ -168,7 +171,9 @@ extension Recovery {
                     let startsRecoveryPeriod = path.recoveryPeriod.lost(sentAt: packet.time, now: now)
                     path.congestion.lost(
                         LossSample(
-                            now: now, sentTime: packet.time, size: size, sentInFlight: packet.rate.inFlight,
+                            now: now, sentTime: packet.time, size: size,
+                            rtt: max(path.rtt.adjusted, space == .application ? path.delays.delay(before: number) : 0),
+                            sentInFlight: packet.rate.inFlight,
                             lostSinceSent: delivery.lost - min(delivery.lost, packet.rate.lost),
                             totalDelivered: delivery.delivered, isApplicationLimited: packet.rate.isApplicationLimited,
                             startsRun: previousLost.map { $0 + 1 != number } ?? true,

@@ -14,6 +14,8 @@ extension Recovery {
         var rtt: RTTEstimator
         /// The time of its first measurement.
         var firstSampleTime: Timestamp?
+        /// The round trips around a loss.
+        var delays = DelayTrail()
         /// The extent to which packets overtake each other.
         var reordering = Reordering()
         /// Probe time-outs in a row.
