@@ -32,8 +32,10 @@ extension Endpoint {
         public var retryAbove: Int = 32
         /// Incoming handshakes under way at once with one host that has proven its address.
         public var maxHalfOpenPerHost: Int = 32
-        /// Retries sent in a second; beyond it the first packets of others are dropped.
-        public var maxRetriesPerSecond: Int = 20_000
+        /// Retries sent in a second; beyond it the first packets of others are dropped, a device's among those of a flood.
+        ///
+        /// One is an eighth of the packet it answers, and costs a few microseconds.
+        public var maxRetriesPerSecond: Int = 100_000
         /// Incoming handshakes that may begin in a second; beyond it the first packet is dropped.
         public var maxHandshakesPerSecond: Int = 200
         /// Bidirectional streams a peer may hold open, per connection.

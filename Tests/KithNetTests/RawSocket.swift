@@ -12,9 +12,13 @@ final class RawSocket: Sendable {
     private final class Inbox: ChannelInboundHandler, @unchecked Sendable {
         typealias InboundIn = AddressedEnvelope<ByteBuffer>
         private(set) var datagrams: [[UInt8]] = []
+        private let isKeeping: Bool
         private var waiter: EventLoopPromise<[UInt8]>?
 
+        init(isKeeping: Bool = true) { self.isKeeping = isKeeping }
+
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            guard isKeeping else { return }
             let bytes = Array(unwrapInboundIn(data).data.readableBytesView)
             if let waiter {
                 self.waiter = nil
@@ -38,13 +42,16 @@ final class RawSocket: Sendable {
         self.inbox = inbox
     }
 
-    static func to(_ endpoint: Endpoint) async throws -> RawSocket {
-        let inbox = Inbox()
+    /// Makes one at an address of the loopback that writes to `endpoint`, and keeps what comes unless told otherwise.
+    static func to(_ endpoint: Endpoint, from host: String = "127.0.0.1", isKeeping: Bool = true) async throws
+        -> RawSocket
+    {
+        let inbox = Inbox(isKeeping: isKeeping)
         let channel = try await DatagramBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(inbox) }
             }
-            .bind(host: "127.0.0.1", port: 0).get()
+            .bind(host: host, port: 0).get()
         let server = try SocketAddress(ipAddress: "127.0.0.1", port: Int(endpoint.port))
         return RawSocket(channel: channel, server: server, inbox: inbox)
     }
@@ -66,6 +73,14 @@ final class RawSocket: Sendable {
     func send(_ bytes: [UInt8]) async throws {
         let envelope = AddressedEnvelope(remoteAddress: server, data: ByteBuffer(bytes: bytes))
         try await channel.writeAndFlush(envelope)
+    }
+
+    /// Sends without waiting; what does not fit is dropped, as on any network.
+    func spill(_ datagrams: [[UInt8]]) {
+        for bytes in datagrams {
+            channel.write(AddressedEnvelope(remoteAddress: server, data: ByteBuffer(bytes: bytes)), promise: nil)
+        }
+        channel.flush()
     }
 
     func next() async throws -> [UInt8] {

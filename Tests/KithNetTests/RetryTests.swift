@@ -7,34 +7,34 @@ import Testing
 
 @testable import KithNet
 
-/// Unknown clients in masses: Retry, and what a half-open handshake may cost (RFC 9000 §8.1, §21.3).
-@Suite(.timeLimit(.minutes(4))) struct RetryTests {
-    /// A client that speaks through a socket of the test, so that the test decides what it says.
-    private struct Caller: ~Copyable {
-        var engine: QUICConnection
+/// A client that speaks through a socket of the test, so that the test decides what it says.
+struct Caller: ~Copyable {
+    var engine: QUICConnection
 
-        init(to server: Endpoint) throws {
-            let key = DeviceKey()
-            var configuration = QUICConfiguration(credentials: [.rawPublicKey(seed: key.seed)], alpn: ["kith/1"])
-            configuration.verify = { _ in true }
-            // One datagram is all it takes to be unknown.
-            configuration.offersPostQuantumKeyShare = false
-            engine = try QUICConnection.client(configuration, remote: server.localAddresses[0], at: .now())
-        }
-
-        /// The next datagram it wants to send.
-        mutating func next() throws -> [UInt8] {
-            var buffer = [UInt8](repeating: 0, count: 1500)
-            let transmit = buffer.withUnsafeMutableBytes { engine.nextTransmit(into: $0, at: .now()) }
-            return Array(buffer.prefix(try #require(transmit).length))
-        }
-
-        mutating func receive(_ datagram: [UInt8], from server: Endpoint) {
-            var bytes = datagram
-            bytes.withUnsafeMutableBytes { engine.receive($0, from: server.localAddresses[0], ecn: 0, at: .now()) }
-        }
+    init(to server: Endpoint) throws {
+        let key = DeviceKey()
+        var configuration = QUICConfiguration(credentials: [.rawPublicKey(seed: key.seed)], alpn: ["kith/1"])
+        configuration.verify = { _ in true }
+        // One datagram is all it takes to be unknown.
+        configuration.offersPostQuantumKeyShare = false
+        engine = try QUICConnection.client(configuration, remote: server.localAddresses[0], at: .now())
     }
 
+    /// The next datagram it wants to send.
+    mutating func next() throws -> [UInt8] {
+        var buffer = [UInt8](repeating: 0, count: 1500)
+        let transmit = buffer.withUnsafeMutableBytes { engine.nextTransmit(into: $0, at: .now()) }
+        return Array(buffer.prefix(try #require(transmit).length))
+    }
+
+    mutating func receive(_ datagram: [UInt8], from server: Endpoint) {
+        var bytes = datagram
+        bytes.withUnsafeMutableBytes { engine.receive($0, from: server.localAddresses[0], ecn: 0, at: .now()) }
+    }
+}
+
+/// Unknown clients in masses: Retry, and what a half-open handshake may cost (RFC 9000 §8.1, §21.3).
+@Suite(.timeLimit(.minutes(4))) struct RetryTests {
     private func form(_ datagram: [UInt8]) -> DatagramHeader.Form? {
         datagram.withUnsafeBytes { DatagramHeader($0)?.form }
     }
@@ -126,14 +126,14 @@ import Testing
 }
 
 /// What unknown clients cost an endpoint.
-private struct Tally: Hashable, Sendable {
+struct Tally: Hashable, Sendable {
     var halfOpen: Int
     var connections: Int
     var retries: Int
 }
 
 extension Endpoint {
-    fileprivate func tally() async -> Tally {
+    func tally() async -> Tally {
         let answer = Promise<Tally>()
         let driver = self.driver
         driver.loop.execute {
