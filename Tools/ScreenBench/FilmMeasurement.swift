@@ -4,8 +4,10 @@ import KithTesting
 /// All of a screen in motion: a textured photo that is panned over and zoomed into, with grain.
 struct FilmMeasurement {
     private static let (width, height) = (1_280, 800)
-    /// The pictures a second that are shown.
-    private static let rate = 30
+    /// The pictures a second that are shown: more than are wanted.
+    private static let rate = 50
+    /// The rows below which it is compared: above, Kith's host shows who is looking.
+    private static let top = 64
     private let pictures: [[UInt32]]
 
     init() {
@@ -34,7 +36,7 @@ struct FilmMeasurement {
         let end = ContinuousClock.now
         let bytes = Double((arrivals.last?.bytes ?? 0) - before)
         // Of a picture that comes in parts each is counted for its share.
-        let drawn = Double(arrivals.area(from: start, to: end)) / Double(Self.width * Self.height)
+        let drawn = Double(arrivals.area(from: start, to: end)) / Double(Self.width * (Self.height - Self.top))
         result["film"] = drawn / ((end - start) / .seconds(1))
         result["filmBytes"] = drawn > 0 ? bytes / drawn / 1_000 : .nan
         result["filmNearness"] = percentile(0.5, of: nearness)
@@ -71,21 +73,24 @@ struct FilmMeasurement {
         await seat.disconnect()
     }
 
-    /// How near a picture's luma is to the nearest of the film's, in decibels; one pixel in eight is looked at.
+    /// How near a picture's luma is to the nearest of the film's, in decibels, in the limited range in which video has it;
+    /// one pixel in eight is looked at.
     private func nearness(of pixels: [UInt32]) -> Double {
         guard pixels.count == Self.width * Self.height else { return .nan }
         let least =
             pictures.map { picture in
-                stride(from: 0, to: pixels.count, by: 8).reduce(0.0) { sum, index in
+                stride(from: Self.top * Self.width, to: pixels.count, by: 8).reduce(0.0) { sum, index in
                     let difference = Self.luma(pixels[index]) - Self.luma(picture[index])
                     return sum + difference * difference
                 }
             }.min() ?? 0
-        return 10 * log10(255 * 255 * Double(pixels.count / 8) / max(1, least))
+        let count = (pixels.count - Self.top * Self.width) / 8
+        return 10 * log10(255 * 255 * Double(count) / max(1, least))
     }
 
-    /// The luma of a pixel (ITU-R BT.709-6 §3), 0…255.
+    /// The luma of a pixel above black (ITU-R BT.709-6 §3), 0…219.
     private static func luma(_ pixel: UInt32) -> Double {
-        0.2126 * Double(pixel >> 16 & 255) + 0.7152 * Double(pixel >> 8 & 255) + 0.0722 * Double(pixel & 255)
+        (0.2126 * Double(pixel >> 16 & 255) + 0.7152 * Double(pixel >> 8 & 255) + 0.0722 * Double(pixel & 255)) * 219
+            / 255
     }
 }
