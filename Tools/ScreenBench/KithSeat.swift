@@ -70,11 +70,15 @@ final class KithSeat: Seat {
         let viewer = ScreenViewer(device.client, of: "laptop", options: options)
         self.viewer = viewer
         session = Task {
-            defer { if !Task.isCancelled { print("kith: the session ended by itself") } }
-            try await viewer.run { event in
-                guard case .picture(let region, let isExact) = event else { return }
-                let parts = region.rectangles.map { (width: $0.width, height: $0.height, y: $0.y) }
-                arrived(Arrival(parts, bytes: viewer.traffic.bytes, isExact: isExact))
+            do {
+                try await viewer.run { event in
+                    guard case .picture(let region, let isExact) = event else { return }
+                    let parts = region.rectangles.map { (width: $0.width, height: $0.height, y: $0.y) }
+                    arrived(Arrival(parts, bytes: viewer.traffic.bytes, isExact: isExact))
+                }
+            } catch {
+                if !Task.isCancelled { print("kith: the session ended: \(error)") }
+                throw error
             }
         }
     }
