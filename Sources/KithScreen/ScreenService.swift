@@ -91,10 +91,9 @@ package final class ScreenService: Service {
     // MARK: - Seeing
 
     private func displays() async throws -> Screen.Displays.Output {
-        let source = try await host.source()
-        let displays = try await source.displays
-        await host.closeIfUnused()
-        return Screen.Displays.Output(source: source.name, displays: displays)
+        try await host.withSource { source in
+            Screen.Displays.Output(source: source.name, displays: try await source.displays)
+        }
     }
 
     private func view(
@@ -108,11 +107,10 @@ package final class ScreenService: Service {
         // First: a session that goes on is none too many.
         let former: Screen.Permissions? =
             if let id = input.resumes { await host.resume(id, of: context.caller, at: .now) } else { nil }
-        do {
-            guard host.count < Int(rules.limit) else {
-                throw KithError(.exhausted, "As many devices see this screen as may: \(rules.limit).")
-            }
-            let source = try await host.source()
+        guard host.count < Int(rules.limit) else {
+            throw KithError(.exhausted, "As many devices see this screen as may: \(rules.limit).")
+        }
+        try await host.withSource { source in
             let permissions = try await permissions(for: input, resuming: former, context, rules)
             let displays = try await source.displays
             guard let display = displays.first(where: { $0.number == input.display ?? 0 }) ?? displays.first else {
@@ -131,9 +129,6 @@ package final class ScreenService: Service {
                     permissions: permissions))
             host.insert(session, after: endings)
             try await serve(session, source, input, stream, context)
-        } catch {
-            await host.closeIfUnused()
-            throw error
         }
     }
 

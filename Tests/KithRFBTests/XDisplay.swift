@@ -90,7 +90,7 @@ final class XDisplay {
         let name = "picture-\(UInt32.random(in: 0...UInt32.max)).xwd"
         try folder.write(bytes, to: name)
         try start("xwud", ["-geometry", "+0+0", "-in", "\(folder.path)/\(name)"])
-        let end = ContinuousClock.now + .seconds(10)
+        let end = ContinuousClock.now + .seconds(60)
         var difference = ""
         repeat {
             difference = try picture().differences(from: frame)

@@ -4,6 +4,7 @@ import KithNode
 import KithPixels
 import KithTesting
 import KithWire
+import Logging
 import Testing
 
 @testable import KithScreen
@@ -37,6 +38,18 @@ struct ScreenServiceTests {
             try await eventually { viewer.colours == stage.source.pixels }
         }
         try await eventually { stage.source.timesClosed == 1 }
+    }
+
+    @Test("A screen is not closed by the end of one session while another begins")
+    func closing() async throws {
+        let source = ScriptedSource()
+        let host = ScreenHost(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) { source }
+        try await host.withSource { _ in
+            await host.closeIfUnused()
+            try await host.withSource { _ in }
+            #expect(source.timesClosed == 0)
+        }
+        #expect(source.timesClosed == 1)
     }
 
     @Test("A screen that changes its size, and a display that is chosen, are followed")

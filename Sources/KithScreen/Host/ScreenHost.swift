@@ -17,6 +17,8 @@ final class ScreenHost: Sendable {
     private struct State {
         var source: (any ScreenSource)?
         var pump: Task<Void, Never>?
+        /// Those who use the source, sessions that are about to begin or to end among them.
+        var users = 0
         var sessions: [String: HostSession] = [:]
         var waiting: [String: WaitingSession] = [:]
         /// Sessions that were let in, and whose viewers may come back.
@@ -70,12 +72,26 @@ final class ScreenHost: Sendable {
         return source
     }
 
+    /// Gives the screen to `body`, for as long as it takes: it is not closed meanwhile.
+    func withSource<Result>(_ body: (any ScreenSource) async throws -> Result) async throws -> Result {
+        state.withLock { $0.users += 1 }
+        let result: Swift.Result<Result, any Error>
+        do {
+            result = .success(try await body(try await source()))
+        } catch {
+            result = .failure(error)
+        }
+        state.withLock { $0.users -= 1 }
+        await closeIfUnused()
+        return try result.get()
+    }
+
     /// Closes the screen when nobody sees it.
     func closeIfUnused() async {
         await gate.lock()
         defer { gate.unlock() }
         let (source, pump) = state.withLock { state -> ((any ScreenSource)?, Task<Void, Never>?) in
-            guard state.sessions.isEmpty, state.waiting.isEmpty else { return (nil, nil) }
+            guard state.users == 0, state.sessions.isEmpty, state.waiting.isEmpty else { return (nil, nil) }
             defer { (state.source, state.pump) = (nil, nil) }
             return (state.source, state.pump)
         }
