@@ -129,7 +129,8 @@ extension BBR {
         if phase == .probeStarting, isRoundStart { phase = .probeFeedback }
         if phase == .probeStopping, isRoundStart {
             isSampling = false
-            // What was held back for PROBE_RTT ends no cycle; the first round after it does.
+            // What was held back for PROBE_RTT ends no cycle; the first round after it does, so that a flow that came later
+            // is given room soon. Beside one that fills the queue, the rate from before is kept for as long as in the draft.
             if !sample.isApplicationLimited || share != nil {
                 phase = .initial
                 if isProbingBandwidth, !sample.isApplicationLimited { advanceRateFilter() }

@@ -5,7 +5,7 @@
 ///   top ─ ─ ─ ─ ─ ─ ─ ×─×─ ─   lost beside packets that waited: the queue is full (evidence)
 ///                 ╭───╯
 ///   middle ─ ─ ─ ─│─ ─ ─ ─ ─
-///          ×   ╭──╯       ×    lost beside packets that did not wait: the path loses that much (background)
+///          ×   ╭──╯       ×    lost beside packets that did not wait: the path loses that much (quiet)
 ///   minimum ───╯
 /// ```
 /// A radio link loses as much with an empty queue as with a full one, so its losses are no evidence of congestion. A
@@ -14,35 +14,40 @@ struct LossCause: Hashable, Sendable {
     /// A share of packets lost, averaged over the newest.
     struct Share: Hashable, Sendable {
         /// The packets it looks back on, about.
-        static let memory = 2_000.0
-
+        let memory: Double
         private(set) var value = 0.0
         /// The packets counted, up to ``memory``.
         private(set) var count = 0.0
 
+        init(memory: Double) { self.memory = memory }
+
         /// Counts packets of which that share (0 or 1) was lost.
         mutating func note(_ packets: Double, lost: Double) {
-            count = min(Self.memory, count + packets)
+            count = min(memory, count + packets)
             value += (lost - value) * min(1, packets / max(count, 20))
         }
 
         mutating func lossWasSpurious() { value = max(0, value - 1 / max(count, 20)) }
     }
 
-    /// The share lost beyond twice the background that says nothing yet.
+    /// The share lost beyond twice the quiet one that says nothing yet.
     static let tolerance = 0.005
     /// The excess, in packets, from which on the queue is held to be full.
     static let limit = 2.0
+    /// The packets looked back on to tell what a path loses.
+    private static let longMemory = 2_000.0
+    /// The packets looked back on to notice soon that it loses much.
+    private static let shortMemory = 200.0
     /// The least that counts as waiting.
     static let noise: Int64 = .milliseconds(1)
 
     /// The share lost without a queue.
-    private(set) var quiet = Share()
+    private(set) var quiet = Share(memory: Self.longMemory)
     /// The same of what was sent without a probe for more.
-    private(set) var background = Share()
+    private(set) var background = Share(memory: Self.shortMemory)
     /// The share lost without a queue while probing for more.
-    private(set) var probing = Share()
-    /// The packets lost with a queue beyond what the background explains.
+    private(set) var probing = Share(memory: Self.shortMemory)
+    /// The packets lost with a queue beyond what the quiet share explains.
     private(set) var evidence = 0.0
     /// The largest round trip of a round, smoothed.
     private var top = 0.0
@@ -75,7 +80,11 @@ struct LossCause: Hashable, Sendable {
     }
 
     /// Forgets what was held to have met no queue.
-    mutating func startOver() { (quiet, background, probing) = (Share(), Share(), Share()) }
+    mutating func startOver() {
+        quiet = Share(memory: Self.longMemory)
+        background = Share(memory: Self.shortMemory)
+        probing = Share(memory: Self.shortMemory)
+    }
 
     /// Says that a round trip has passed.
     mutating func roundEnded() {

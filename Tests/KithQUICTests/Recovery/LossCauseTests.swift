@@ -113,6 +113,15 @@ import Testing
         #expect(result >= floor)
     }
 
+    @Test func `so it does where the loss begins later`() throws {
+        let result = try megabits {
+            $0.loss = 0.3
+            $0.lossStart = .seconds(2)
+        }
+        print("loss of 30 % from 2 s on: \(result) Mbit/s of 20")
+        #expect(result >= 12)
+    }
+
     @Test(arguments: [(0.8, 15), (0.95, 5)] as [(Double, Double)])
     func `BBR keeps sending where most acknowledgements are lost`(loss: Double, floor: Double) throws {
         let result = try megabits {

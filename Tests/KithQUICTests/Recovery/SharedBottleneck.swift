@@ -18,8 +18,10 @@ struct SharedBottleneck {
         var roundTrip: Int64 = .milliseconds(30)
         /// The time after which it begins.
         var start: Int64 = 0
-        /// The share of its packets that is lost before the queue (0…1).
+        /// The share of its packets that is lost before the queue (0…1) from ``lossStart`` on.
         var loss = 0.0
+        /// The time after which packets are lost.
+        var lossStart: Int64 = 0
         /// The share of its acknowledgements that is lost (0…1) from ``acknowledgementLossStart`` on.
         var acknowledgementLoss = 0.0
         /// The time after which acknowledgements are lost.
@@ -115,7 +117,7 @@ struct SharedBottleneck {
             flows[index].recovery.sent(
                 .application, size: size, isAckEliciting: true, isInFlight: true, isMarkable: isMarkable,
                 content: SentContent(), at: now)
-            if random.chance(sender.loss) { return }
+            if now - start >= sender.lossStart, random.chance(sender.loss) { return }
             let free = max(now, busyUntil)
             let waiting = Double(free - now) * bytesPerSecond / 1e9
             guard waiting + Double(size) <= Double(queue) else { return }
