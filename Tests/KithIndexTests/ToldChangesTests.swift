@@ -1,3 +1,4 @@
+import KithTesting
 import Synchronization
 import Testing
 
@@ -61,7 +62,7 @@ import Testing
         var isFull: Bool { false }
         func watch(_ folder: OpenFolder, at path: [UInt8]) {}
         func forget(_ path: [UInt8]) {}
-        func wait() async { try? await Task.sleep(for: .seconds(60)) }
+        func wait() async { try? await untilCancelled() }
         func read(into changes: inout FolderWatcher.Changes) -> Bool {
             guard let next = left.withLock({ $0.popLast() }) else { return false }
             changes.folders.formUnion(next.folders)
