@@ -112,6 +112,7 @@ extension Bench {
                 try await Task.sleep(until: start + .milliseconds(round * 10), clock: .continuous)
             }
             for reader in readers { reader.cancel() }
+            return meter.seconds
         }
         let reading = Task {
             await withTaskGroup(of: Void.self) { group in
@@ -124,8 +125,8 @@ extension Bench {
             }
         }
         try await body()
-        try await publishing.value
-        let seconds = meter.seconds
+        // What runs beside it may take longer.
+        let seconds = try await publishing.value
         await reading.value
         return (Double(taken.count) / seconds, readers.reduce(0) { $0 + $1.lostCount })
     }
