@@ -65,8 +65,7 @@ import Testing
         func wait() async { try? await untilCancelled() }
         func read(into changes: inout FolderWatcher.Changes) -> Bool {
             guard let next = left.withLock({ $0.popLast() }) else { return false }
-            changes.folders.formUnion(next.folders)
-            changes.isEverything = changes.isEverything || next.isEverything
+            changes.formUnion(next)
             return true
         }
     }

@@ -74,8 +74,7 @@ final class FolderEventStreams: FolderEvents {
             }
             if new.isEmpty { continue }
             hadSome = true
-            changes.folders.formUnion(new.folders)
-            changes.isEverything = changes.isEverything || new.isEverything
+            changes.formUnion(new)
         }
         return hadSome
     }
@@ -92,8 +91,9 @@ final class FolderEventStreams: FolderEvents {
         let flags = kFSEventStreamCreateFlagNoDefer | kFSEventStreamCreateFlagWatchRoot
         let paths = unsafe (path + [0]).withUnsafeBufferPointer { bytes in
             unsafe bytes.withMemoryRebound(to: CChar.self) { text -> CFArray? in
-                guard let text = text.baseAddress else { return nil }
-                var name = unsafe CFStringCreateWithFileSystemRepresentation(nil, text)
+                guard let text = text.baseAddress,
+                    var name = unsafe CFStringCreateWithFileSystemRepresentation(nil, text)
+                else { return nil }
                 var callbacks = unsafe kCFTypeArrayCallBacks
                 return unsafe withUnsafeMutablePointer(to: &name) { name in
                     unsafe UnsafeMutableRawPointer(name).withMemoryRebound(to: UnsafeRawPointer?.self, capacity: 1) {

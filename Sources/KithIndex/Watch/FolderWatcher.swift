@@ -14,6 +14,12 @@ package final class FolderWatcher: Sendable {
         package var isEverything = false
 
         var isEmpty: Bool { folders.isEmpty && !isEverything }
+
+        /// Adds others.
+        mutating func formUnion(_ others: Changes) {
+            folders.formUnion(others.folders)
+            isEverything = isEverything || others.isEverything
+        }
     }
 
     /// How long changes are gathered: until nothing came for the first time, at most for the second.
@@ -77,10 +83,7 @@ package final class FolderWatcher: Sendable {
     private func read() -> Bool {
         var new = Changes()
         let hadSome = events.read(into: &new)
-        changes.withLock { changes in
-            changes.folders.formUnion(new.folders)
-            changes.isEverything = changes.isEverything || new.isEverything
-        }
+        changes.withLock { $0.formUnion(new) }
         return hadSome
     }
 }
