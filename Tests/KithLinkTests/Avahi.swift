@@ -156,7 +156,9 @@ final class Avahi {
         process.standardOutput = output
         try process.run()
         var printed = ""
-        while !printed.contains(text) || !printed.contains("pid ") {
+        // Not on a line of its own where the program writes one piece by piece.
+        let number = /pid (\d+)\n/
+        while !printed.contains(text) || !printed.contains(number) {
             let more = output.fileHandleForReading.availableData
             guard !more.isEmpty else { throw LinkError("\(words[0]) ended before it was ready: \(printed)") }
             printed += String(decoding: more, as: UTF8.self)
@@ -165,9 +167,7 @@ final class Avahi {
         output.fileHandleForReading.readabilityHandler = { handle in
             if handle.availableData.isEmpty { handle.readabilityHandler = nil }
         }
-        guard let line = printed.split(separator: "\n").first(where: { $0.hasPrefix("pid ") }),
-            let pid = pid_t(line.dropFirst(4))
-        else {
+        guard let line = printed.firstMatch(of: number), let pid = pid_t(line.1) else {
             process.terminate()
             throw LinkError("\(words[0]) has no number: \(printed)")
         }

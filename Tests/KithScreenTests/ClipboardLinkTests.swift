@@ -6,7 +6,7 @@ import Testing
 
 @testable import KithScreen
 
-@Suite("Clipboards")
+@Suite("Clipboards", .timeLimit(.minutes(8)))
 struct ClipboardLinkTests {
     /// A viewer in a session with clipboards, which notes what it is offered.
     private final class Desk: Sendable {

@@ -9,7 +9,7 @@ import Testing
 @testable import KithScreen
 @testable import KithVideo
 
-@Suite("Video, from the host to the viewer")
+@Suite("Video, from the host to the viewer", .timeLimit(.minutes(8)))
 struct VideoSessionTests {
     private static let film = PixelRectangle(x: 70, y: 10, width: 180, height: 100)
     private static let text = PixelRectangle(x: 0, y: 128, width: 320, height: 60)

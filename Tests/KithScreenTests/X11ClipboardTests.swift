@@ -9,7 +9,7 @@ import Testing
 @testable import KithScreen
 
 /// Both clipboards of a screen, both ways, with `xclip` at the other end.
-@Suite(.needsX11, .serialized) struct X11ClipboardTests {
+@Suite(.needsX11, .serialized, .timeLimit(.minutes(8))) struct X11ClipboardTests {
     /// Bytes of which no two parts are alike.
     private static func bytes(_ count: Int) -> [UInt8] {
         var generator = SeededRandom(seed: UInt64(count))

@@ -9,7 +9,7 @@ import Testing
 @testable import KithScreen
 
 /// Controlling a screen, as the programs on it see it.
-@Suite(.needsX11, .serialized) struct X11InputTests {
+@Suite(.needsX11, .serialized, .timeLimit(.minutes(8))) struct X11InputTests {
     @Test func `the pointer is exact to the pixel, and stays on the screen`() async throws {
         let server = try XServer("801x599x24")
         let source = try await X11Source.open(display: server.display)

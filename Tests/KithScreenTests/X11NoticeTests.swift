@@ -14,7 +14,7 @@ import Testing
 ///
 /// `xdotool` and the source itself use the devices for tests, as a viewer does. A person's devices are the server's own
 /// mouse and keyboard: XTEST can act for one of those when it is named, which the source never does.
-@Suite(.needsX11, .serialized) struct X11NoticeTests {
+@Suite(.needsX11, .serialized, .timeLimit(.minutes(8))) struct X11NoticeTests {
     private final class Answers: Sendable {
         let all = Mutex<[ScreenNotice.Answer]>([])
         func append(_ answer: ScreenNotice.Answer) { all.withLock { $0.append(answer) } }

@@ -8,7 +8,7 @@ import Testing
 @testable import KithScreen
 
 /// Seeing a screen: pictures, changes, displays and the pointer's shape, against a real server.
-@Suite(.needsX11, .serialized) struct X11SourceTests {
+@Suite(.needsX11, .serialized, .timeLimit(.minutes(8))) struct X11SourceTests {
     @Test func `a picture equals the one of xwd, pixel for pixel`() async throws {
         let server = try XServer("801x599x24")
         let window = try server.start("xlogo", ["-geometry", "301x203+17+33", "-fg", "#c0392b", "-bg", "#16a085"])
