@@ -73,10 +73,7 @@ package final class ScreenService: Service {
         host.forget(device)
         attempts.withLock { $0.forget(device) }
         for session in host.sessions(of: device) {
-            var permissions = session.permissions
-            permissions.control = permissions.control && grants.allows(.screen(.control))
-            permissions.clipboard = permissions.clipboard && grants.allows(.screen(.clipboard))
-            session.permit(permissions)
+            session.permit(session.permissions.within(Screen.Permissions(grants)))
         }
         host.sessionsChanged()
     }
@@ -167,14 +164,11 @@ package final class ScreenService: Service {
         for input: Screen.View.Input, resuming former: Screen.Permissions?, _ context: CallContext,
         _ rules: ScreenSessions.Rules
     ) async throws -> Screen.Permissions {
-        let isOwner = context.caller == .owner
-        let wanted = Screen.Permissions(
-            control: input.wants.control && (isOwner || context.grants.allows(.screen(.control))),
-            clipboard: input.wants.clipboard && (isOwner || context.grants.allows(.screen(.clipboard))))
-        if let former {
-            return Screen.Permissions(
-                control: wanted.control && former.control, clipboard: wanted.clipboard && former.clipboard)
-        }
+        let most =
+            context.caller == .owner
+            ? Screen.Permissions(control: true, clipboard: true, record: true) : Screen.Permissions(context.grants)
+        let wanted = input.wants.within(most)
+        if let former { return wanted.within(former) }
         let device = context.caller.device
         if let device { try attempts.withLock { attempts throws(KithError) in try attempts.begin(device, at: .now) } }
         let policy = ConsentPolicy(rules: rules)
@@ -322,5 +316,14 @@ package final class ScreenService: Service {
         let day = ((parts.weekday ?? 1) + 5) % 7 + 1
         return ConsentPolicy.Moment(
             day: UInt8(day), minute: UInt16((parts.hour ?? 0) * 60 + (parts.minute ?? 0)))
+    }
+}
+
+extension Screen.Permissions {
+    /// All that grants allow.
+    fileprivate init(_ grants: [Grant]) {
+        self.init(
+            control: grants.allows(.screen(.control)), clipboard: grants.allows(.screen(.clipboard)),
+            record: grants.allows(.screen(.record)))
     }
 }

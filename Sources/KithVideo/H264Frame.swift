@@ -37,7 +37,7 @@ struct H264Frame: Hashable {
     }
 
     /// The NAL units, without their start codes.
-    private static func units(of bytes: [UInt8]) throws(VideoError) -> [Range<Int>] {
+    static func units(of bytes: [UInt8]) throws(VideoError) -> [Range<Int>] {
         var starts: [Int] = []
         var zeros = 0
         for index in bytes.indices {

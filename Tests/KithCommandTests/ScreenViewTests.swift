@@ -73,6 +73,45 @@ import Testing
         for machine in [third, desk, laptop] { await machine.remove() }
     }
 
+    @Test(.enabled(if: hasX11 && FileManager.default.isExecutableFile(atPath: "/usr/bin/ffprobe")))
+    func `a session is recorded with a grant for that, and what kill -9 leaves plays`() async throws {
+        let (laptop, desk) = (try Machine("laptop"), try Machine("desk"))
+        let (server, display) = try start("Xvfb", ["-screen", "0", "401x300x24", "-nolisten", "tcp", "-noreset"])
+        defer { server.kill() }
+        try await pair(laptop, desk, source: ["x11:\(display)"])
+        let words = ["screen", "laptop", "--no-window", "--record"]
+        let refused = try await desk.start(words + ["lesson.mkv"], byEnvironment: true).outcome(seconds: 60)
+        #expect(refused.status == 5 && refused.error.contains("screen:record"), "\(refused)")
+        #expect(try await desk.bash("test ! -e lesson.mkv").status == 0)
+
+        try await laptop.expect("grant", "desk", "--add", "screen:record")
+        /// Records until `signal`, once there is a picture.
+        func record(_ file: String, until signal: Int32) async throws -> Machine.Outcome {
+            let recording = try desk.start(words + [file, "--json"], byEnvironment: true)
+            try await eventually(within: .seconds(60)) { try await desk.bash("test -s \(file)").status == 0 }
+            let told = try await laptop.expect("screen", "sessions")
+            #expect(told.contains("see, record"), "\(told)")
+            kill(recording.process.processIdentifier, signal)
+            let outcome = try await recording.outcome(seconds: 60)
+            let packets = try await desk.bash(
+                "ffprobe -v error -count_packets -show_entries stream=codec_name,nb_read_packets -of csv=p=0 \(file)")
+            #expect(packets.status == 0 && packets.output.hasPrefix("h264,"), "\(packets)")
+            return outcome
+        }
+        let outcome = try await record("lesson.mkv", until: SIGINT)
+        struct Summary: Decodable {
+            var files: [String]
+            var pictures: Int
+        }
+        let summary = try JSONDecoder().decode(Summary.self, from: Data(outcome.output.utf8))
+        #expect(outcome.status == 130 && summary.files == ["lesson.mkv"] && summary.pictures > 0)
+        _ = try await record("killed.mkv", until: SIGKILL)
+
+        let again = try await desk.start(words + ["lesson.mkv"], byEnvironment: true).outcome(seconds: 60)
+        #expect(again.status == 64 && again.error.contains("another name"), "\(again)")
+        for machine in [desk, laptop] { await machine.remove() }
+    }
+
     @Test(.enabled(if: hasX11))
     func `a terminal shows the screen, types and points there, and is as before when one leaves`() async throws {
         let (laptop, desk) = (try Machine("laptop"), try Machine("desk"))

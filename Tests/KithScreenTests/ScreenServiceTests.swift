@@ -247,6 +247,7 @@ struct ScreenServiceTests {
             // Until the other one has rested; what is left out changes nothing.
             try await controls[late].send(.move(x: 3, y: 3))
             sent += 1
+            // Real time: that rest is half a second.
             try await Task.sleep(for: .milliseconds(50))
             return stage.source.performed.last == .move(x: 3, y: 3)
         }

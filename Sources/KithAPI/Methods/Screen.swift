@@ -58,11 +58,24 @@ public enum Screen {
         public var control: Bool
         /// Exchange clipboards.
         public var clipboard: Bool
+        /// Keep a recording; absent, as older devices leave it: no.
+        ///
+        /// What can be seen can be recorded by other means. This is for viewers that ask, and for the person who is seen
+        /// to know of it.
+        public var record: Bool?
 
         /// Makes permissions.
-        public init(control: Bool = false, clipboard: Bool = false) {
+        public init(control: Bool = false, clipboard: Bool = false, record: Bool? = nil) {
             self.control = control
             self.clipboard = clipboard
+            self.record = record
+        }
+
+        /// What of these is also in `most`.
+        public func within(_ most: Permissions) -> Permissions {
+            Permissions(
+                control: control && most.control, clipboard: clipboard && most.clipboard,
+                record: record == true && most.record == true ? true : nil)
         }
     }
 

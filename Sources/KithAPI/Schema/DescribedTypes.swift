@@ -21,8 +21,8 @@ extension Grant: SchemaDescribing {
             "type": "string",
             "description": """
             What a device may do: shell, shell:command=LINE, shell:view, shell:agent, files:read=/PATH, \
-            files:write=/PATH, screen:view, screen:control, screen:clipboard, screen:unattended, forward, \
-            forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, library:read, node:PATH.
+            files:write=/PATH, screen:view, screen:control, screen:clipboard, screen:record, screen:unattended, \
+            forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, library:read, node:PATH.
             """,
             "examples": ["shell", "files:read=/srv/photos", "forward:to=example.org:443"],
         ]

@@ -53,8 +53,11 @@ struct ScreenSessionsCommand: AsyncParsableCommand {
 
     /// What a session may do, in words.
     static func words(_ permissions: Screen.Permissions) -> String {
-        (["see"] + (permissions.control ? ["control"] : []) + (permissions.clipboard ? ["clipboard"] : []))
-            .joined(separator: ", ")
+        var words = ["see"]
+        if permissions.control { words.append("control") }
+        if permissions.clipboard { words.append("clipboard") }
+        if permissions.record == true { words.append("record") }
+        return words.joined(separator: ", ")
     }
 }
 
@@ -66,16 +69,20 @@ struct ScreenAllowCommand: AsyncParsableCommand {
             """
               kith screen allow k7m3
               kith screen allow k7m3 --view-only
+              kith screen allow k7m3 --no-recording
             """))
 
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "The session, or the beginning of its name.") var session: String
     @Flag(help: "It sees the screen, and does not control it.") var viewOnly = false
+    @Flag(help: "It keeps no recording.") var noRecording = false
 
     func run() async throws {
         let answer = try await runningClient(globals).call(
             ScreenSessions.Decide.self,
-            .init(session: session, permissions: .init(control: !viewOnly, clipboard: !viewOnly)))
+            .init(
+                session: session,
+                permissions: .init(control: !viewOnly, clipboard: !viewOnly, record: !noRecording)))
         if globals.json { return printLine(try jsonText(answer)) }
         note("\(printable(answer.name)) may now: \(ScreenSessionsCommand.words(answer.permissions)).")
     }
@@ -106,12 +113,14 @@ struct ScreenLimitCommand: AsyncParsableCommand {
             """
               kith screen limit k7m3 --view-only
               kith screen limit k7m3 --control        again, if it was let in with that
+              kith screen limit k7m3 --control --no-recording
             """))
 
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "The session, or the beginning of its name.") var session: String
     @Flag(help: "See only.") var viewOnly = false
     @Flag(help: "See, control and exchange clipboards, as far as it was let in with that.") var control = false
+    @Flag(help: "Keep no recording from now on.") var noRecording = false
 
     func validate() throws {
         guard viewOnly != control else { throw ValidationError("Say --view-only or --control.") }
@@ -120,7 +129,8 @@ struct ScreenLimitCommand: AsyncParsableCommand {
     func run() async throws {
         let answer = try await runningClient(globals).call(
             ScreenSessions.Change.self,
-            .init(session: session, permissions: .init(control: control, clipboard: control)))
+            .init(
+                session: session, permissions: .init(control: control, clipboard: control, record: !noRecording)))
         if globals.json { return printLine(try jsonText(answer)) }
         note("\(printable(answer.name)) may now: \(ScreenSessionsCommand.words(answer.permissions)).")
     }

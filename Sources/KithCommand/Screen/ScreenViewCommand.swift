@@ -15,6 +15,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
               kith screen laptop --view-only --stats    only look, and see how well it goes
               kith screen laptop --vnc 5900             for any VNC viewer: vncviewer :0
               kith screen laptop --terminal             in this terminal; ctrl+] leaves
+              kith screen laptop --record lesson.mkv    keep it as a video, too
               kith screen view list                     a device that is called list
 
             The pointer near the middle of the window's upper edge shows a handle for the toolbar: sizes, full screen,
@@ -36,6 +37,9 @@ struct ScreenViewCommand: AsyncParsableCommand {
 
             With --vnc a viewer connects to this machine only, and with the password that is printed; viewers may come
             and go, also several at once. --vnc ./laptop.sock is a socket for those of this user only.
+
+            A recording needs the grant screen:record there, and whoever is at that screen is told of it. It plays up to
+            its last picture even if kith was killed; with --no-window there is nothing else.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -44,43 +48,86 @@ struct ScreenViewCommand: AsyncParsableCommand {
     @OptionGroup(title: "Window") var window: ScreenWindowOptions
     @OptionGroup(title: "In place of a window") var vnc: ScreenVNCOptions
     @Flag(help: "Show it in this terminal.") var terminal = false
+    @OptionGroup(title: "Recording") var recording: ScreenRecordOptions
 
     func validate() throws {
         guard !terminal || vnc.port == nil else { throw ValidationError("Choose one: --vnc or --terminal.") }
         guard !window.isChosen || (!terminal && vnc.port == nil) else {
             throw ValidationError("--full-screen, --scale, --grab and --stats are for the window.")
         }
+        guard !recording.isHidden || (!window.isChosen && !terminal && vnc.port == nil) else {
+            throw ValidationError("With --no-window it is shown nowhere: leave out what says how.")
+        }
     }
 
     func run() async throws {
-        if terminal { return try await withClient(globals, showInTerminal) }
-        let ending = try await Signals.untilInterrupted {
-            if vnc.port != nil { try await withClient(globals, showVNC) } else { try await showInWindow() }
+        let recorder = try recording.recorder(of: device, view)
+        do {
+            try await show(recorder)
+        } catch let error where !(error is ExitCode) {
+            // Of two failures the session's counts: it is why the recording ended, too.
+            if let summary = try? recorder?.summary(), !summary.files.isEmpty {
+                try? ScreenRecordOptions.report(recorder, globals)
+            }
+            throw error
         }
+    }
+
+    private func show(_ recorder: ScreenRecorder?) async throws {
+        if terminal {
+            try await withClient(globals) { client in try await showInTerminal(client, recorder) }
+            return try ScreenRecordOptions.report(recorder, globals)
+        }
+        let ending = try await Signals.untilInterrupted {
+            if recording.isHidden {
+                try await withClient(globals) { client in
+                    let viewer = ScreenViewer(client, of: device, options: session)
+                    try await viewer.show(on: UnshownDisplay(), recorder) { note($0) }
+                }
+            } else if vnc.port != nil {
+                try await withClient(globals) { client in try await showVNC(client, recorder) }
+            } else {
+                try await showInWindow(recorder)
+            }
+        }
+        try ScreenRecordOptions.report(recorder, globals)
         if let signal = ending.signal { throw ExitCode(128 + signal) }
     }
 
-    private func showInWindow() async throws {
+    /// The session that is asked for.
+    private var session: ScreenViewer.Options {
+        var session = view.session
+        if recording.path != nil { session.wants.record = true }
+        if recording.isHidden { (session.wants.control, session.wants.clipboard) = (false, false) }
+        return session
+    }
+
+    private func showInWindow(_ recorder: ScreenRecorder?) async throws {
         let program = try ScreenWindowOptions.program(for: device)
         try await withClient(globals) { client in
             let display = window.display(of: device, view, client, program)
-            let viewer = ScreenViewer(client, of: device, options: view.session, clipboard: display.clipboard)
-            try await viewer.show(on: display)
+            let viewer = ScreenViewer(client, of: device, options: session, clipboard: display.clipboard)
+            try await viewer.show(on: display, recorder) { note($0) }
         }
     }
 
-    private func showInTerminal(_ client: Client) async throws {
-        var session = view.session
+    private func showInTerminal(_ client: Client, _ recorder: ScreenRecorder?) async throws {
+        var session = self.session
         // A terminal tells no clipboard, and shows no more pictures than these.
         session.wants.clipboard = false
         session.rate = min(session.rate, 10)
         let viewer = ScreenViewer(client, of: device, options: session)
-        try await viewer.show(on: try ScreenTerminal(of: device))
+        // The terminal is the other screen's until that is over.
+        let reports = Locked<[String]>([])
+        defer { reports.value.forEach { note($0) } }
+        try await viewer.show(on: try ScreenTerminal(of: device), recorder) { report in
+            reports.change { $0.append(report) }
+        }
     }
 
-    private func showVNC(_ client: Client) async throws {
+    private func showVNC(_ client: Client, _ recorder: ScreenRecorder?) async throws {
         let display = try vnc.display(of: device, globals)
-        let viewer = ScreenViewer(client, of: device, options: view.session, clipboard: display.clipboard)
-        try await viewer.show(on: display)
+        let viewer = ScreenViewer(client, of: device, options: session, clipboard: display.clipboard)
+        try await viewer.show(on: display, recorder) { note($0) }
     }
 }

@@ -110,8 +110,7 @@ final class HostSession: Sendable {
 
     /// Changes what the session may do, within what it was let in with.
     func permit(_ wanted: Screen.Permissions) {
-        let permissions = Screen.Permissions(
-            control: wanted.control && most.control, clipboard: wanted.clipboard && most.clipboard)
+        let permissions = wanted.within(most)
         note { state in
             guard state.permissions != permissions else { return }
             state.permissions = permissions

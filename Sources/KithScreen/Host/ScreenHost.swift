@@ -224,9 +224,7 @@ final class ScreenHost: Sendable {
         }
         var description = only.description
         if let permissions {
-            description.permissions = Screen.Permissions(
-                control: permissions.control && only.permissions.control,
-                clipboard: permissions.clipboard && only.permissions.clipboard)
+            description.permissions = permissions.within(only.permissions)
         }
         only.decision.fulfil(permissions.map { _ in description.permissions })
         return description

@@ -68,9 +68,11 @@ struct X11NoticeLayout {
         case .active(_, let name, let permissions):
             "\(plain(name)) \(permissions.control ? "controls" : "sees") this screen"
                 + (permissions.clipboard ? " and its clipboard" : "")
+                + (permissions.record == true ? ", and records it" : "")
         case .waiting(_, let name, let permissions):
             "\(plain(name)) asks to see\(permissions.control ? " and control" : "") this screen"
                 + (permissions.clipboard ? ", and its clipboard" : "")
+                + (permissions.record == true ? ", and to record it" : "")
         }
     }
 
