@@ -74,7 +74,7 @@ public final class CuttableCarrier: Carrier {
         }
         let (accepted, acceptance) = AsyncThrowingStream.makeStream(of: M.Output.self)
         let context = CallContext(caller: caller, grants: grants, client: Client(self))
-        Task {
+        let serving = Task {
             do {
                 try await body(input, context) { output in
                     if let output = output as? M.Output { acceptance.yield(output) }
@@ -86,6 +86,9 @@ public final class CuttableCarrier: Carrier {
             }
         }
         for try await output in accepted { return OpenedStream(output: output, stream: pipe.left) }
+        // Who does not wait any more calls it off, as over a network.
+        serving.cancel()
+        try Task.checkCancellation()
         throw KithError(.internal, "never accepted")
     }
 }
