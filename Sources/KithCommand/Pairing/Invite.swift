@@ -13,6 +13,9 @@ let grantsHelp = """
       shell:view                   looking at shells that are shared
       shell:agent                  the use of an ssh agent that it brings along
       files:read=/PATH             what is in a folder; files:write=/PATH changes it, too
+      screen:view                  seeing the screen, once a person there lets it; screen:control types and points, too
+      screen:clipboard             exchanging clipboards with it; screen:record keeping a video of it
+      screen:unattended            all of that without a person there being asked
       forward                      connections to all this device can reach
       forward:to=HOST:PORT         to one place; forward:listen=ADDRESS:PORT listens here
       library                      searching the libraries: names, paths, sizes, tags, and no contents
@@ -32,6 +35,7 @@ struct InviteCommand: AsyncParsableCommand {
 
               kith invite --grant shell --grant files:write=/srv --expires 10m
               kith invite --grant files:read=/home/ana/photos --yes
+              kith invite --grant screen:view --expires 1h    to look at the screen
               kith invite --list
 
             \(grantsHelp)
