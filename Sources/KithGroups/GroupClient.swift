@@ -30,6 +30,9 @@ public final class GroupClient: Sendable {
         public var keyPackageLifetime: UInt64 = 12 * 7 * 86_400
         /// The number of operations it runs at once where one waits for another machine or a processor.
         public var width = 4
+        /// Whether ``GroupSession/send(_:authenticatedData:)`` first commits the proposals that wait; where false it throws
+        /// `commitRequired`, and somebody commits when they see fit.
+        public var commitsBeforeSending = true
         /// The number of events of a group that may wait for the application; beyond that nothing more is fetched for
         /// it.
         public var waitingEvents = 10_000
@@ -67,6 +70,7 @@ public final class GroupClient: Sendable {
     let storage: any GroupStorage
     let delivery: any GroupDelivery
     private let sessions = Mutex<[[UInt8]: GroupSession]>([:])
+    let news = Mutex(ClientNews())
 
     /// Opens a client: with the key that is in the storage, or a new one.
     ///
@@ -264,15 +268,19 @@ public final class GroupClient: Sendable {
         }
     }
 
-    func dropped(_ groupID: [UInt8]) { _ = sessions.withLock { $0.removeValue(forKey: groupID) } }
+    func dropped(_ groupID: [UInt8]) {
+        _ = sessions.withLock { $0.removeValue(forKey: groupID) }
+        news.withLock { $0.drop(groupID) }
+    }
 
-    /// Ends all sessions after what they are doing.
+    /// Ends all sessions after what they are doing, and ``events``.
     public func close() async {
         let all = sessions.withLock { sessions in
             defer { sessions = [:] }
             return Array(sessions.values)
         }
         for session in all { await session.close() }
+        news.withLock { $0.close() }
     }
 
     func lifetime() -> Lifetime {

@@ -4,7 +4,7 @@ public import KithMLS
 public struct SentMessage: Hashable, Sendable {
     /// The message's bytes; other ones when it goes out later, in an epoch that began meanwhile.
     ///
-    /// Empty when others must go out before it is encrypted.
+    /// Empty when others, or a commit, must go out before it is encrypted.
     public let bytes: [UInt8]
     /// The epoch it was encrypted in.
     public let epoch: UInt64
@@ -41,7 +41,12 @@ extension GroupSession {
     /// happens, in the order in which this client sends; or, in a group that is over for this client by then, it comes back
     /// as ``GroupEvent/unsent(_:authenticatedData:)``.
     ///
-    /// - Throws: ``GroupError/refused(_:)`` with `commitRequired` while proposals await a commit;
+    /// Proposals that await a commit are committed first, as data may not overtake them (RFC 9420 §12.4). When the delivery
+    /// service does not answer, the data waits, and is encrypted once that commit or another one has its place.
+    ///
+    /// - Throws: ``GroupError/refused(_:)`` with `commitRequired` while proposals await a commit that is not this client's to
+    ///   make by the way: one of them removes it or ends the group, or ``GroupClient/Options/commitsBeforeSending`` is off;
+    ///   with `commitPending` while a staged commit awaits the application's word, besides;
     ///   ``GroupError/tooLarge`` beyond ``GroupClient/Options/largestMessage``.
     public func send(_ data: [UInt8], authenticatedData: [UInt8] = []) async throws(GroupError) -> SentMessage {
         try await exclusively { session throws(GroupError) in
@@ -49,11 +54,13 @@ extension GroupSession {
             guard data.count + authenticatedData.count <= session.client.options.largestMessage else {
                 throw .tooLarge
             }
+            try await session.commitBeforeSending()
             let (number, bytes, epoch) = try session.change { group, draft throws(MLSError) in
                 var message: [UInt8] = []
+                let awaitsCommit = try session.awaitsCommit(group)
                 // Behind data that is to be encrypted again it is not encrypted yet: its key must not come before theirs.
-                if session.outbox.contains(where: { $0.isData && $0.bytes.isEmpty }) {
-                    try group.checkSending()
+                if awaitsCommit || session.outbox.contains(where: { $0.isData && $0.bytes.isEmpty }) {
+                    if !awaitsCommit { try group.checkSending() }
                 } else {
                     message = try group.encrypt(data, authenticatedData: authenticatedData).bytes
                 }
@@ -63,6 +70,47 @@ extension GroupSession {
             await session.drainQuietly()
             let isDelivered = !session.outbox.contains { $0.number == number }
             return SentMessage(bytes: bytes, epoch: epoch, isDelivered: isDelivered)
+        }
+    }
+
+    /// Tells whether proposals await a commit that this client may make before it sends.
+    ///
+    /// - Throws: ``MLSError/commitRequired`` when they await another's; whatever keeps the group from sending at all.
+    private func awaitsCommit(_ group: borrowing Group) throws(MLSError) -> Bool {
+        do throws(MLSError) { try group.checkSending() } catch {
+            guard error == .commitRequired, client.options.commitsBeforeSending else { throw error }
+            let leaf = group.leafIndex
+            let isOurs = group.queuedProposals.allSatisfy {
+                switch $0.proposal {
+                case .remove(let removed): removed != leaf
+                case .reInit: false
+                default: true
+                }
+            }
+            guard isOurs else { throw error }
+            return true
+        }
+        return false
+    }
+
+    /// Commits the proposals that wait, or reads the commit that was first; without the delivery service they go on
+    /// waiting.
+    private func commitBeforeSending() async throws(GroupError) {
+        for attempt in 0..<Self.commitAttempts {
+            let (mustCommit, isPending) = try change { group, _ throws(MLSError) in
+                (try awaitsCommit(group), group.pendingCommit != nil)
+            }
+            guard mustCommit else { return }
+            // One that was sent before is to be answered first.
+            guard !outbox.contains(where: { $0.kind == .commit }) else { return await drainQuietly() }
+            // One that was refused stays until the winner comes; one that the application has staged stays with it.
+            if attempt > 0 || !isPending {
+                guard case .lost = try await resolve(stage(CommitOptions(), sends: true)) else { return }
+            }
+            do throws(GroupError) { _ = try await fetch() } catch {
+                guard case .unreachable = error else { throw error }
+                return
+            }
         }
     }
 
@@ -114,6 +162,9 @@ extension GroupSession {
     }
 
     // MARK: Commits
+
+    /// The number of commits that one message may lose to others before it waits for the next synchronisation.
+    private static let commitAttempts = 4
 
     /// Makes a commit, sends it, and begins its epoch when it was accepted.
     public func commit(_ options: CommitOptions = CommitOptions()) async throws(GroupError) -> CommitOutcome {
@@ -224,6 +275,7 @@ extension GroupSession {
             case .data where next.bytes.isEmpty:
                 again = next.number
                 holdsData = standing == .current ? try !encryptAgain(next) : true
+                if holdsData, standing == .current { try stageForData() }
             case .data:
                 let answer = try await reaching { () throws(DeliveryError) in
                     try await delivery.send(next.bytes, to: groupID)
@@ -258,8 +310,12 @@ extension GroupSession {
                     guard !outbox.contains(next) else { return isBehind }
                 case .accepted(let position): try confirm(next, at: position)
                 // It stays in the group until the winner comes, with which its proposals are shown.
-                case .refused: try remove(next)
+                case .refused:
+                    try remove(next)
+                    isBehind = isBehind || holdsData
+                    continue
                 }
+                if standing == .current { holdsData = false }
             }
         }
         if record.publishes, standing != .unknown { try await publish() }
@@ -288,6 +344,18 @@ extension GroupSession {
             guard group.queuedProposals.isEmpty else { return false }
             draft.rewrite(outgoing, try group.encrypt(data, authenticatedData: authenticated).bytes)
             return true
+        }
+    }
+
+    /// Stages the commit that waiting data needs, to be sent with what waits; nothing when it is not this client's to make.
+    private func stageForData() throws(GroupError) {
+        guard !outbox.contains(where: { $0.kind == .commit }) else { return }
+        do throws(GroupError) {
+            let mustCommit = try change { group, _ throws(MLSError) in try awaitsCommit(group) }
+            if mustCommit { _ = try stage(CommitOptions(), sends: true) }
+        } catch {
+            // The proposals await another's commit, or one of the application's that it has yet to decide about.
+            guard case .refused = error else { throw error }
         }
     }
 

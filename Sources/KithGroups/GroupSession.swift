@@ -1,5 +1,6 @@
 import KithIO
 public import KithMLS
+import Synchronization
 
 /// One group of a client: everything it does with it, one thing after the other.
 ///
@@ -360,7 +361,7 @@ public actor GroupSession {
 
     // MARK: Events
 
-    /// The events of the group, beginning with those not taken yet.
+    /// The events of the group, beginning with those not taken yet; ``GroupClient/events`` has those of all groups.
     ///
     /// An event is taken, and will not come again, when the next one is asked for. Killed before that, the program gets it
     /// again with the same ``NumberedEvent/number``.
@@ -409,6 +410,7 @@ public actor GroupSession {
     private func wake() {
         news.happen()
         news = AsyncEvent()
+        client.news.withLock { $0.note(groupID) }
     }
 }
 

@@ -28,12 +28,22 @@ public final class GroupDatabase: GroupStorage {
     private let keyStore: any KeyStore
     private let keys: Mutex<GroupKeys>
 
-    /// Opens the groups of a data directory, making the database when it is not there.
+    /// Opens the groups of a data directory, making the directory and the database when they are not there.
+    ///
+    /// Without `keys` they are in files beside the database, sealed with a key of this machine (`FileKeyStore`): enough
+    /// against a copy of the database, and not against one of the directory.
+    ///
+    /// ```swift
+    /// let storage = try GroupDatabase.open(directory: place)
+    /// ```
     ///
     /// - Throws: `KithError` `.denied` when we may not, `.corrupt` when the database or its keys are damaged, missing, of a
     ///   later version of Kith, or when one of them was restored from an old copy.
-    public static func open(directory: String, keys keyStore: any KeyStore) throws(KithError) -> GroupDatabase {
+    public static func open(
+        directory: String, keys: (any KeyStore)? = nil
+    ) throws(KithError) -> GroupDatabase {
         try DataDirectory.prepare(directory)
+        let keyStore = keys ?? FileKeyStore(directory: directory, seal: .machineKey)
         let path = directory + "/groups.sqlite"
         // Two processes that open a database of an earlier version at once would meet in the change of its mode, which
         // waits for nobody.

@@ -4,6 +4,7 @@ import KithIdentity
 import KithMLS
 import KithStore
 import KithTesting
+import Synchronization
 import Testing
 
 /// The documentation's examples, which are compiled and run here.
@@ -23,18 +24,18 @@ import Testing
                 examples += 1
             }
         }
-        #expect(examples == 7)
+        #expect(examples == 8)
     }
 
     @Test func `a client makes a group, adds another, and talks`() async throws {
         let folder = try TemporaryFolder()
-        let (place, keyStore) = (folder.path + "/anna", MemoryKeyStore())
+        let place = folder.path + "/anna"
         let delivery = MemoryDelivery()
         @Sendable func clock() -> UInt64 { noon }
         let ben = try client("ben", delivery)
         try await ben.replenishKeyPackages()
 
-        let storage = try GroupDatabase.open(directory: place, keys: keyStore)
+        let storage = try GroupDatabase.open(directory: place)
         let options = GroupClient.Options { clock() }
         let anna = try GroupClient(name: "anna", storage: storage, delivery: delivery, options: options)
         try await anna.replenishKeyPackages()
@@ -43,16 +44,28 @@ import Testing
         _ = try await session.add(["ben"])
         _ = try await session.send(Array("hello".utf8))
 
-        var shown: [[UInt8]] = []
-        func show(_ data: [UInt8]) { shown.append(data) }
         try await ben.synchronise()
-        for group in try ben.groups() {
-            for event in try await group.waitingEvents() {
-                if case .message(let message) = event.event { show(message.data) }
-                try await group.acknowledge(through: event.number)
+        let shown = Mutex<[String]>([])
+        @Sendable func show(_ group: GroupSession) { shown.withLock { $0.append("joined") } }
+        @Sendable func show(_ name: String, _ data: [UInt8]) {
+            shown.withLock { $0.append("\(name): \(String(decoding: data, as: UTF8.self))") }
+        }
+        let listening = Task {
+            for try await happened in ben.events {
+                switch happened.event {
+                case .joined: show(happened.group)
+                case .message(let message): show(message.senderName ?? "member \(message.sender)", message.data)
+                default: break
+                }
             }
         }
-        #expect(shown == [Array("hello".utf8)])
+        while shown.withLock({ $0.count }) < 2 { await Task.yield() }
+        await ben.close()
+        try await listening.value
+        #expect(shown.withLock { $0 } == ["joined", "anna: hello"])
+        storage.close()
+        // The same key opens it again.
+        #expect(try GroupDatabase.open(directory: place).groups() == [session.groupID])
     }
 
     @Test func `events are archived, messages shown, commits staged, groups joined anew`() async throws {

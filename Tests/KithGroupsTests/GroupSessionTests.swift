@@ -188,7 +188,9 @@ import Testing
     @Test func `data that waits for a commit lets the commit pass, and keeps its order`() async throws {
         let delivery = MemoryDelivery()
         let link = UnreliableDelivery(delivery)
-        let sessions = try await party([client("anna", link), client("ben", delivery)])
+        let sessions = try await party([
+            client("anna", link, commitsBeforeSending: false), client("ben", delivery),
+        ])
         link.losesMessages = true
         for text in ["one", "two"] { try await sessions[0].say(text) }
         _ = try await sessions[1].commit()

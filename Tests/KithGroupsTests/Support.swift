@@ -16,9 +16,10 @@ func options(keyPackages: Int = 3) -> GroupClient.Options {
 
 func client(
     _ name: String, _ delivery: any GroupDelivery, _ storage: any GroupStorage = MemoryGroupStorage(),
-    keyPackages: Int = 3, acceptsOutsiders: Bool = false
+    keyPackages: Int = 3, acceptsOutsiders: Bool = false, commitsBeforeSending: Bool = true
 ) throws -> GroupClient {
     var options = options(keyPackages: keyPackages)
+    options.commitsBeforeSending = commitsBeforeSending
     options.configuration.acceptsExternalCommits = acceptsOutsiders
     return try GroupClient(name: name, storage: storage, delivery: delivery, options: options)
 }

@@ -24,6 +24,9 @@ public struct ApplicationMessage: Hashable, Sendable {
     public let generation: UInt32
     /// The sender's additional data, in the clear.
     public let authenticatedData: [UInt8]
+
+    /// The sender's name in that epoch; nil where its credential has none (``Credential/name``).
+    public var senderName: String? { senderNode.credential.name }
 }
 
 /// A message that came back to its sender.

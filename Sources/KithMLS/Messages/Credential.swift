@@ -16,6 +16,17 @@ public enum Credential: Hashable, Sendable {
         case .other(let type, _): type
         }
     }
+
+    /// The identity of a basic credential where it is text: UTF-8, not empty, without control characters.
+    ///
+    /// Its member chose it, and an ``AuthenticationService`` has said whether it is theirs; two names may look alike. Nil
+    /// for other kinds.
+    public var name: String? {
+        guard case .basic(let identity) = self, !identity.isEmpty, let text = String(validating: identity, as: UTF8.self),
+            !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+        else { return nil }
+        return text
+    }
 }
 
 extension Credential: TLSCodable {

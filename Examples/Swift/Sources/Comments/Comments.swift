@@ -269,6 +269,18 @@ func sign(
     return client
 }
 
+func open(_ place: String) throws -> any GroupStorage {
+    let storage = try GroupDatabase.open(directory: place)
+    return storage
+}
+
+func listen(to client: GroupClient) async throws {
+    for try await happened in client.events {
+        guard case .message(let message) = happened.event else { continue }
+        print(message.senderName ?? "member \(message.sender)", message.data.count, "bytes")
+    }
+}
+
 func configure(keeping storage: any GroupStorage) -> GroupConfiguration {
     let pins = PinningAuthenticationService(storage: storage)
     let configuration = GroupConfiguration(authentication: pins)

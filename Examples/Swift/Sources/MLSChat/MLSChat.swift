@@ -18,18 +18,22 @@ import KithStore
         _ = try await annas.add(["ben"])
         try await ben.synchronise()
         guard let bens = try ben.groups().first else { return print("ben was not invited") }
-        _ = try await annas.send(Array("Hello, Ben.".utf8))
+        // Somebody's proposal waits: the next message commits it first.
+        try await annas.proposeUpdate()
+        try await ben.synchronise()
         _ = try await bens.send(Array("Hello, Anna.".utf8))
-        try await show(annas, to: "anna")
-        try await show(bens, to: "ben")
-        for client in [anna, ben] { await client.close() }
+        try await anna.synchronise()
+        _ = try await annas.send(Array("Hello, Ben.".utf8))
+        try await ben.synchronise()
+        for client in [anna, ben] {
+            try await show(client)
+            await client.close()
+        }
     }
 
     static func client(_ name: String, in folder: String, _ delivery: MemoryDelivery) throws -> GroupClient {
-        let place = "\(folder)/\(name)"
-        try FileManager.default.createDirectory(
-            atPath: place, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        let storage = try GroupDatabase.open(directory: place, keys: FileKeyStore(directory: place, seal: .machineKey))
+        // Encrypted, with a key of this machine beside it; a KeyStore keeps the key elsewhere.
+        let storage = try GroupDatabase.open(directory: "\(folder)/\(name)")
         // Who is who must be vouched for by somebody: X509Member shows how. This believes everybody.
         let options = GroupClient.Options(authentication: TrustingAuthenticationService()) {
             UInt64(Date().timeIntervalSince1970)
@@ -37,13 +41,12 @@ import KithStore
         return try GroupClient(name: name, storage: storage, delivery: delivery, options: options)
     }
 
-    static func show(_ group: GroupSession, to name: String) async throws {
-        try await group.synchronise()
-        for event in try await group.waitingEvents() {
-            if case .message(let message) = event.event {
-                print("\(name) reads:", String(decoding: message.data, as: UTF8.self))
-            }
-            try await group.acknowledge(through: event.number)
+    /// Shows what has happened in all groups, up to the first message.
+    static func show(_ client: GroupClient) async throws {
+        for try await happened in client.events {
+            guard case .message(let message) = happened.event else { continue }
+            let text = String(decoding: message.data, as: UTF8.self)
+            return print("\(client.name) reads: \(message.senderName ?? "somebody"): \(text)")
         }
     }
 }
