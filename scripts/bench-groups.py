@@ -1,6 +1,7 @@
 """What secure groups cost (`kith mls bench`), in the shapes that other implementations of MLS publish.
 
-Flat groups of 2 to 5,000 members, warm ones of 10 to 50,000, the large suites at 100, and what a storage writes; the
+Flat groups of 2 to 5,000 members, warm ones of 10 to 50,000, the large suites at 100, and what a storage writes: the
+rows' own bytes, and beside them the bytes of the blocks that the system counts ("to the disk"). Otherwise the
 processor's time, and where it says so the time that passes on two cores.
 """
 import json

@@ -63,6 +63,10 @@ extension GroupSession {
                 try await delivery.messages(of: groupID, from: cursor, limit: 64).following(cursor)
             }
             guard !page.isEmpty else { return true }
+            if try takeTogether(page) {
+                fetched.received += page.count
+                continue
+            }
             for message in page {
                 if let reason = try take(message) {
                     if fetched.refused.count < 1_000 {
@@ -73,6 +77,23 @@ extension GroupSession {
                 }
             }
             guard record.cursor > cursor else { return true }
+        }
+    }
+
+    /// Processes some messages in one change of the storage; false when that cannot be, and nothing has changed.
+    ///
+    /// One that is refused may have used a key up already: then each is taken by itself.
+    private func takeTogether(_ page: [DeliveredMessage]) throws(GroupError) -> Bool {
+        guard page.count > 1 else { return false }
+        do throws(GroupError) {
+            let keys = try storing { () throws(GroupStorageError) in try storage.presharedKeys() }
+            try change { group, draft throws(MLSError) in
+                for message in page { try take(MLSMessage(message.bytes), message, keys, &group, &draft) }
+            }
+            return true
+        } catch {
+            guard case .refused = error else { throw error }
+            return false
         }
     }
 
@@ -87,21 +108,7 @@ extension GroupSession {
             parsed.isCommit
             ? try storing { () throws(GroupStorageError) in try storage.presharedKeys() } : PreSharedKeys()
         do throws(GroupError) {
-            try change { group, draft throws(MLSError) in
-                // Another process was here first.
-                guard draft.record.cursor <= message.position else { return }
-                draft.record.cursor = message.position + 1
-                guard !group.isRemoved else { return }
-                guard let target = parsed.groupAndEpoch, target.groupID == groupID else { throw .wrongGroup }
-                guard target.epoch >= draft.record.firstEpoch else { return }
-                guard target.epoch <= group.epoch else {
-                    guard !draft.record.needsRejoin else { return }
-                    draft.record.needsRejoin = true
-                    draft.notify(.needsRejoin(epoch: target.epoch))
-                    return
-                }
-                try process(parsed, keys, &group, &draft)
-            }
+            try change { group, draft throws(MLSError) in try take(parsed, message, keys, &group, &draft) }
             return nil
         } catch {
             guard case .refused(let reason) = error else { throw error }
@@ -109,6 +116,25 @@ extension GroupSession {
             pass(message.position)
             return reason
         }
+    }
+
+    private func take(
+        _ parsed: MLSMessage, _ message: DeliveredMessage, _ keys: PreSharedKeys, _ group: inout Group,
+        _ draft: inout Draft
+    ) throws(MLSError) {
+        // Another process was here first.
+        guard draft.record.cursor <= message.position else { return }
+        draft.record.cursor = message.position + 1
+        guard !group.isRemoved else { return }
+        guard let target = parsed.groupAndEpoch, target.groupID == groupID else { throw .wrongGroup }
+        guard target.epoch >= draft.record.firstEpoch else { return }
+        guard target.epoch <= group.epoch else {
+            guard !draft.record.needsRejoin else { return }
+            draft.record.needsRejoin = true
+            draft.notify(.needsRejoin(epoch: target.epoch))
+            return
+        }
+        try process(parsed, keys, &group, &draft)
     }
 
     /// Says that a commit of this epoch cannot be followed here, for the delivery service to take another.
@@ -154,7 +180,7 @@ extension GroupSession {
             // Whoever can follow is not behind, whatever somebody claimed.
             draft.record.needsRejoin = false
             guard !removesUs else {
-                draft.removedOutgoing.formUnion(outbox.lazy.filter { !$0.isData }.map(\.number))
+                draft.removedOutgoing.formUnion((outbox + draft.sent).lazy.filter { !$0.isData }.map(\.number))
                 draft.notify(.removed(change))
                 return
             }

@@ -24,6 +24,9 @@ public final class GroupDatabase: GroupStorage {
     /// The number of rows under an old key that a change seals anew besides.
     static let rewrapsPerChange = 4
 
+    /// The bytes of a page: a change touches some ten rows in as many places, and the journal has each page whole.
+    static let pageSize = 512
+
     private let database: DatabaseQueue
     private let keyStore: any KeyStore
     private let keys: Mutex<GroupKeys>
@@ -51,7 +54,8 @@ public final class GroupDatabase: GroupStorage {
         defer { gate.release() }
         do {
             let database = try Store.openDatabase(
-                at: path, label: "kith.groups", journal: "TRUNCATE", migrator: GroupMigrations.migrator)
+                at: path, label: "kith.groups", journal: "TRUNCATE", pageSize: Self.pageSize,
+                migrator: GroupMigrations.migrator)
             let keys = try database.write { try Self.openKeys(keyStore, $0, path) }
             return GroupDatabase(database: database, keyStore: keyStore, keys: keys)
         } catch let error as KithError {

@@ -71,15 +71,18 @@ public final class Store: Sendable {
 
     /// Opens a database in the shape of `migrator`, only this account's to read, made when it is not there.
     ///
-    /// It is in write-ahead mode unless another is named, with full synchronisation; what is deleted is overwritten.
+    /// It is in write-ahead mode unless another is named, with full synchronisation; what is deleted is overwritten. A new
+    /// one has pages of `pageSize` bytes.
     static func openDatabase(
-        at path: String, label: String, journal: String = "WAL", migrator: DatabaseMigrator
+        at path: String, label: String, journal: String = "WAL", pageSize: Int = 4_096, migrator: DatabaseMigrator
     ) throws(KithError) -> DatabaseQueue {
         var configuration = Configuration()
         configuration.foreignKeysEnabled = true
         configuration.busyMode = .timeout(5)
         configuration.label = label
         configuration.prepareDatabase { database in
+            // Of a database that is there already it changes nothing.
+            try database.execute(sql: "PRAGMA page_size = \(pageSize)")
             try database.execute(sql: "PRAGMA journal_mode = \(journal)")
             try database.execute(sql: "PRAGMA synchronous = FULL")
             try database.execute(sql: "PRAGMA secure_delete = ON")

@@ -166,6 +166,27 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         #expect(try texts(again, [1]) == ["state 0 0 \(text)", "node 0 0 \(text)", "inbox 0 0 \(text)"])
     }
 
+    @Test func `a change of two rows among many is in three blocks of the disk`() throws {
+        let database = try open()
+        try write(
+            database, nil,
+            (0..<1_000).map { row(.node, number: $0, "node \($0)") }
+                + (0..<100).map { row(.skippedKey, epoch: 1, number: $0, "key \($0)") })
+        func blocks() throws -> [ArraySlice<UInt8>] {
+            let content = try folder.bytes("groups.sqlite")
+            return stride(from: 0, to: content.count, by: 4_096).map { content[$0..<min($0 + 4_096, content.count)] }
+        }
+        for number in 0..<20 as Range<UInt64> {
+            let before = try blocks()
+            try write(
+                database, number + 1,
+                [row(.ratchet, epoch: 1, number: 0, "head \(number)"), row(.ratchet, epoch: 1, number: 1, "tail")])
+            let after = try blocks()
+            let changed = zip(before, after).count { $0 != $1 } + max(0, after.count - before.count)
+            #expect(1...3 ~= changed)
+        }
+    }
+
     @Test func `a row in another's place, or changed, does not open`() throws {
         let database = try open()
         try write(

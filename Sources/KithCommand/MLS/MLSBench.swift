@@ -8,7 +8,7 @@ import KithWire
 import Synchronization
 
 /// `kith mls bench`.
-struct MLSBench: ParsableCommand {
+struct MLSBench: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "bench",
         abstract: "Measure what secure groups cost on this machine.",
@@ -20,7 +20,8 @@ struct MLSBench: ParsableCommand {
 
             Processor time, all threads together; with --cores also the time that passes when the work for many members
             is done side by side. "Flat" groups were made in one commit and nobody has committed since; in "warm" ones
-            everybody has. Build with -c release to compare with others.
+            everybody has. "To the disk" are the blocks that the system counts for a whole operation with the database
+            on disk (Linux). Build with -c release to compare with others.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -46,7 +47,7 @@ struct MLSBench: ParsableCommand {
     @Option(help: .hidden)
     var resident: String?
 
-    func run() throws {
+    func run() async throws {
         guard let suite = CipherSuites[id: CipherSuiteID(rawValue: suite)] else {
             throw KithError(.invalid, "There is no cipher suite \(self.suite) in this engine.")
         }
@@ -72,11 +73,23 @@ struct MLSBench: ParsableCommand {
                     show(GroupBench.Row(work: work, milliseconds: milliseconds, bytes: bytes))
                 }
             }
+            for size in sizes where size > 3 {
+                try await disk(suite, size) { work, bytes in show(GroupBench.Row(work: work, bytes: bytes)) }
+            }
             for size in warmSizes { try bench.warm(size, cores: cores, show) }
         } catch {
             throw KithError(.internal, "A measured operation failed: \(error).", cause: error)
         }
         if globals.json { printLine(try jsonText(rows.withLock { $0 })) }
+    }
+
+    /// Measures in a folder of its own, which goes: not in the one for what is temporary, which may be in memory.
+    private func disk(_ suite: any CipherSuite, _ size: Int, _ show: MLSDiskBench.Show) async throws {
+        #if os(Linux)
+        let folder = URL(filePath: "/var/tmp/kith-mls-bench-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try await MLSDiskBench(suite: suite).run(size, in: folder.path, show)
+        #endif
     }
 }
 

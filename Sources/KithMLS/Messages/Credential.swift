@@ -22,7 +22,8 @@ public enum Credential: Hashable, Sendable {
     /// Its member chose it, and an ``AuthenticationService`` has said whether it is theirs; two names may look alike. Nil
     /// for other kinds.
     public var name: String? {
-        guard case .basic(let identity) = self, !identity.isEmpty, let text = String(validating: identity, as: UTF8.self),
+        guard case .basic(let identity) = self, !identity.isEmpty,
+            let text = String(validating: identity, as: UTF8.self),
             !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
         else { return nil }
         return text
