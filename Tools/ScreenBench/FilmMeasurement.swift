@@ -7,7 +7,7 @@ struct FilmMeasurement {
     /// The pictures a second that are shown: more than are wanted.
     private static let rate = 50
     /// The rows below which it is compared: above, Kith's host shows who is looking.
-    private static let top = 64
+    private static let top = 96
     private let pictures: [[UInt32]]
 
     init() {
