@@ -73,8 +73,9 @@ package final class ScreenService: Service {
         host.forget(device)
         attempts.withLock { $0.forget(device) }
         for session in host.sessions(of: device) {
-            session.permit(session.permissions.within(Screen.Permissions(grants)))
+            session.grantsChanged(to: Screen.Permissions(grants))
         }
+        host.refuseWaiting(of: device, beyond: Screen.Permissions(grants))
         host.sessionsChanged()
     }
 
@@ -167,6 +168,13 @@ package final class ScreenService: Service {
         let most =
             context.caller == .owner
             ? Screen.Permissions(control: true, clipboard: true, record: true) : Screen.Permissions(context.grants)
+        if input.wants.record == true, most.record != true {
+            // Before a person is asked in vain.
+            throw KithError(
+                .denied,
+                "A recording needs the grant screen:record there: kith grant NAME --add screen:record, on the other "
+                    + "device.")
+        }
         let wanted = input.wants.within(most)
         if let former { return wanted.within(former) }
         let device = context.caller.device

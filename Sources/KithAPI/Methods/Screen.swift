@@ -61,7 +61,7 @@ public enum Screen {
         /// Keep a recording; absent, as older devices leave it: no.
         ///
         /// What can be seen can be recorded by other means. This is for viewers that ask, and for the person who is seen
-        /// to know of it.
+        /// to know of it. Other than the rest it is not left out of what is asked for without the grant: ``View`` fails.
         public var record: Bool?
 
         /// Makes permissions.

@@ -113,7 +113,7 @@ struct ScreenLimitCommand: AsyncParsableCommand {
             """
               kith screen limit k7m3 --view-only
               kith screen limit k7m3 --control        again, if it was let in with that
-              kith screen limit k7m3 --control --no-recording
+              kith screen limit k7m3 --no-recording
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -121,16 +121,26 @@ struct ScreenLimitCommand: AsyncParsableCommand {
     @Flag(help: "See only.") var viewOnly = false
     @Flag(help: "See, control and exchange clipboards, as far as it was let in with that.") var control = false
     @Flag(help: "Keep no recording from now on.") var noRecording = false
+    @Flag(help: "Keep one again, if it was let in with that.") var recording = false
 
     func validate() throws {
-        guard viewOnly != control else { throw ValidationError("Say --view-only or --control.") }
+        guard !(viewOnly && control), !(recording && noRecording) else {
+            throw ValidationError("Say one of --view-only and --control, and one of --recording and --no-recording.")
+        }
+        guard viewOnly || control || recording || noRecording else {
+            throw ValidationError("Say what is to change: --view-only, --control, --recording or --no-recording.")
+        }
     }
 
     func run() async throws {
-        let answer = try await runningClient(globals).call(
-            ScreenSessions.Change.self,
-            .init(
-                session: session, permissions: .init(control: control, clipboard: control, record: !noRecording)))
+        let client = try await runningClient(globals)
+        // What is not said stays. A name that is unclear is refused below.
+        let sessions = try await client.call(ScreenSessions.List.self, Nothing()).sessions
+        var permissions = sessions.first { $0.id.hasPrefix(session) }?.permissions ?? Screen.Permissions()
+        if viewOnly || control { (permissions.control, permissions.clipboard) = (control, control) }
+        if recording || noRecording { permissions.record = recording }
+        let answer = try await client.call(
+            ScreenSessions.Change.self, .init(session: session, permissions: permissions))
         if globals.json { return printLine(try jsonText(answer)) }
         note("\(printable(answer.name)) may now: \(ScreenSessionsCommand.words(answer.permissions)).")
     }

@@ -31,6 +31,8 @@ final class HostSession: Sendable {
     private struct State {
         var pending = Pending()
         var permissions: Screen.Permissions
+        /// What the device's grants allow; they may have changed since it was let in.
+        var granted: Screen.Permissions
         var display: Screen.Display
         var pictures: UInt64 = 0
         var bytes: UInt64 = 0
@@ -53,7 +55,7 @@ final class HostSession: Sendable {
         self.caller = caller
         self.since = since
         most = permissions
-        state = Mutex(State(permissions: permissions, display: display))
+        state = Mutex(State(permissions: permissions, granted: permissions, display: display))
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -108,14 +110,21 @@ final class HostSession: Sendable {
         }
     }
 
-    /// Changes what the session may do, within what it was let in with.
+    /// Changes what the session may do, within what it was let in with and what its device's grants allow.
     func permit(_ wanted: Screen.Permissions) {
-        let permissions = wanted.within(most)
         note { state in
+            let permissions = wanted.within(most).within(state.granted)
             guard state.permissions != permissions else { return }
             state.permissions = permissions
             state.pending.permissions = permissions
         }
+    }
+
+    /// Takes from the session what its device's grants do not allow any more; what they allow again is not given back by
+    /// that.
+    func grantsChanged(to granted: Screen.Permissions) {
+        state.withLock { $0.granted = granted }
+        permit(permissions)
     }
 
     /// Whether its viewer may come back without a question once it is lost.

@@ -17,6 +17,9 @@ final class ScreenHost: Sendable {
     private struct State {
         var source: (any ScreenSource)?
         var pump: Task<Void, Never>?
+        /// The pointer's shape and place, which a source tells when they change: sessions that begin later want them, too.
+        var cursor: ScreenChange?
+        var pointer: ScreenChange?
         /// Those who use the source, sessions that are about to begin or to end among them.
         var users = 0
         var sessions: [String: HostSession] = [:]
@@ -30,6 +33,11 @@ final class ScreenHost: Sendable {
         var nextWatcher: UInt64 = 0
         /// How often all sessions were ended.
         var endings: UInt64 = 0
+
+        mutating func forgetSource() {
+            (source, pump) = (nil, nil)
+            (cursor, pointer) = (nil, nil)
+        }
     }
 
     private let state = Mutex(State())
@@ -92,7 +100,7 @@ final class ScreenHost: Sendable {
         defer { gate.unlock() }
         let (source, pump) = state.withLock { state -> ((any ScreenSource)?, Task<Void, Never>?) in
             guard state.users == 0, state.sessions.isEmpty, state.waiting.isEmpty else { return (nil, nil) }
-            defer { (state.source, state.pump) = (nil, nil) }
+            defer { state.forgetSource() }
             return (state.source, state.pump)
         }
         pump?.cancel()
@@ -100,7 +108,14 @@ final class ScreenHost: Sendable {
     }
 
     private func changed(_ change: ScreenChange) {
-        let (sessions, clipboards) = state.withLock { (Array($0.sessions.values), Array($0.clipboards.values)) }
+        let (sessions, clipboards) = state.withLock { state in
+            switch change {
+            case .cursor: state.cursor = change
+            case .pointer: state.pointer = change
+            case .damage, .displays, .clipboard: break
+            }
+            return (Array(state.sessions.values), Array(state.clipboards.values))
+        }
         for session in sessions { session.screenChanged(change) }
         if case .clipboard(let selection, let formats) = change {
             for clipboard in clipboards { clipboard.offer(selection, formats) }
@@ -110,7 +125,7 @@ final class ScreenHost: Sendable {
     private func lost(_ source: any ScreenSource, _ error: KithError) {
         let sessions = state.withLock { state -> [HostSession] in
             guard let current = state.source, current === source else { return [] }
-            (state.source, state.pump) = (nil, nil)
+            state.forgetSource()
             return Array(state.sessions.values)
         }
         guard error.code != .cancelled, error.code != .closed else { return }
@@ -134,6 +149,8 @@ final class ScreenHost: Sendable {
     /// Adds a session that was let in when all had been ended `endings` times; once they were again it is, too.
     func insert(_ session: HostSession, after endings: UInt64) {
         let isOver = state.withLock { state in
+            // Before any that comes later.
+            for change in [state.cursor, state.pointer].compactMap(\.self) { session.screenChanged(change) }
             state.sessions[session.id] = session
             return state.endings != endings
         }
@@ -228,6 +245,14 @@ final class ScreenHost: Sendable {
         }
         only.decision.fulfil(permissions.map { _ in description.permissions })
         return description
+    }
+
+    /// Refuses those of a device that ask for more than its grants allow now.
+    func refuseWaiting(of device: DeviceID, beyond granted: Screen.Permissions) {
+        let waiting = state.withLock { state in state.waiting.values.filter { $0.caller.device == device } }
+        for session in waiting where session.permissions.within(granted) != session.permissions {
+            session.decision.fulfil(nil)
+        }
     }
 
     /// The sessions whose names begin so; all of them for `nil`.
