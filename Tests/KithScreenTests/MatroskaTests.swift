@@ -20,7 +20,7 @@ import Testing
         var writer: MatroskaWriter?
         func apply(_ output: MatroskaWriter.Output) {
             bytes += output.appended
-            for (offset, new) in output.replaced {
+            for (offset, new) in output.patches {
                 bytes.replaceSubrange(Int(offset)..<Int(offset) + new.count, with: new)
             }
         }
@@ -29,7 +29,8 @@ import Testing
             let frame = try encoder.encode(PlanarBuffer.planes(of: film.picture(number), size: size))
             frames.append(frame)
             if writer == nil {
-                writer = try MatroskaWriter(.init(size: size, title: "A film", began: 1_790_000_000), keyFrame: frame)
+                writer = try MatroskaWriter(
+                    .init(size: size, title: "A film", began: 1_790_000_000, rate: 25), keyFrame: frame)
             }
             let time = UInt64(number) * 40 + (number >= count / 2 ? pause : 0)
             if let output = try writer?.add(frame, at: time) { apply(output) }
@@ -50,7 +51,7 @@ import Testing
         let stream = try #require(found.streams.first)
         #expect(found.streams.count == 1 && stream.codec == "h264" && stream.profile == "Constrained Baseline")
         #expect(stream.width == Self.size.width && stream.height == Self.size.height)
-        #expect(stream.colours == "bt709" && stream.range == "tv")
+        #expect(stream.colours == "bt709" && stream.range == "tv" && stream.rate == "25/1")
         #expect(found.packets.map(\.milliseconds) == (0..<60).map { $0 * 40 + ($0 >= 30 ? 40_000 : 0) })
         #expect(found.packets.map(\.isKey) == frames.map(\.isKey))
     }
@@ -92,7 +93,7 @@ import Testing
         var ends: [Int] = []
         var length = 0
         var writer = try MatroskaWriter(
-            .init(size: size, title: "A film", began: 1_790_000_000), keyFrame: try #require(frames.first))
+            .init(size: size, title: "A film", began: 1_790_000_000, rate: 25), keyFrame: try #require(frames.first))
         for (number, frame) in frames.enumerated() {
             length += try writer.add(frame, at: UInt64(number) * 40).appended.count
             ends.append(length)
@@ -103,7 +104,7 @@ import Testing
     @Test(arguments: [1, 126, 127, 128, 16_382, 16_383, 2_097_151])
     func `a length is read as it was written`(count: Int) throws {
         var elements = EBMLElements()
-        elements.binary(0xEC, [UInt8](repeating: 7, count: count))
+        elements.binary(.void, [UInt8](repeating: 7, count: count))
         let width = try #require(elements.bytes.dropFirst().first).leadingZeroBitCount + 1
         let field = elements.bytes[1..<1 + width]
         let value = field.reduce(0) { $0 << 8 | Int($1) } & ((1 << (7 * width)) - 1)
@@ -134,11 +135,13 @@ enum FFmpeg {
             var height: Int
             var colours: String?
             var range: String?
+            var rate: String
             enum CodingKeys: String, CodingKey {
                 case codec = "codec_name"
                 case profile, width, height
                 case colours = "color_space"
                 case range = "color_range"
+                case rate = "r_frame_rate"
             }
         }
         struct Packet: Decodable {

@@ -15,6 +15,7 @@ struct ScreenCommand: AsyncParsableCommand {
               kith grant phone --add screen:control     here: the phone may see and control this screen
               kith screen laptop                        a window with the laptop's screen
               kith screen laptop --vnc 5900             see and control the laptop's with any VNC viewer
+              kith screen laptop --record lesson.mkv    keep it as a video
               kith screen list laptop                   its displays
               kith screen shot laptop -o now.png        a picture of it
               kith screen input laptop key ctrl+alt+t   type and point there

@@ -10,13 +10,17 @@ struct ScreenRecordOptions: ParsableArguments {
     @Option(
         name: .customLong("record"),
         help: ArgumentHelp(
-            "Keep it as a video, Matroska with H.264; what is there is not replaced.", valueName: "file"),
+            """
+            Keep it as a video, Matroska with H.264. What is there is not replaced; a screen that changes its size goes on \
+            in file-2.
+            """, valueName: "file"),
         completion: .file(extensions: ["mkv"]))
     var path: String?
-    @Flag(name: .customLong("no-window"), help: "Only record.") var isHidden = false
+    @Flag(name: .customLong("no-window"), help: "Only record.") var isWindowless = false
 
     func validate() throws {
-        guard path != nil || !isHidden else { throw ValidationError("--no-window is for --record.") }
+        guard path != "" else { throw ValidationError("--record takes the name of a file.") }
+        guard path != nil || !isWindowless else { throw ValidationError("--no-window is for --record.") }
     }
 
     /// The recorder that was asked for; its file is there before anything begins on the device.
@@ -24,7 +28,7 @@ struct ScreenRecordOptions: ParsableArguments {
         guard let path else { return nil }
         var options = ScreenRecorder.Options(path: path, title: "The screen of \(device)")
         options.quality = view.quality
-        options.rate = view.rate
+        options.rate = min(view.rate, 30)
         return try ScreenRecorder(options)
     }
 
@@ -32,13 +36,20 @@ struct ScreenRecordOptions: ParsableArguments {
     ///
     /// - Throws: `KithError`: why the recording ended before the session did.
     static func report(_ recorder: ScreenRecorder?, _ globals: GlobalOptions) throws {
-        guard let summary = try recorder?.summary() else { return }
-        if globals.json { return printLine(try jsonText(summary)) }
-        guard !summary.files.isEmpty else { return note("Nothing was seen, so nothing was recorded.") }
-        let seconds = summary.seconds.formatted(.number.precision(.fractionLength(1)).locale(Locale(identifier: "en")))
-        note(
-            "\(summary.files.map(printable).joined(separator: ", ")): \(seconds) s, \(summary.pictures) pictures, "
-                + "\(Wording.size(summary.bytes))")
+        guard let recorder else { return }
+        let summary = recorder.summary
+        if globals.json {
+            printLine(try jsonText(summary))
+        } else if summary.files.isEmpty {
+            if recorder.failure == nil { note("Nothing was seen, so nothing was recorded.") }
+        } else {
+            let seconds = summary.seconds.formatted(
+                .number.precision(.fractionLength(1)).locale(Locale(identifier: "en")))
+            note(
+                "\(summary.files.map(printable).joined(separator: ", ")): \(seconds) s, \(summary.pictures) pictures, "
+                    + "\(Wording.size(summary.bytes))")
+        }
+        if let failure = recorder.failure { throw failure }
     }
 }
 
@@ -48,6 +59,12 @@ extension ScreenViewer {
         on display: some ScreenDisplay, _ recorder: ScreenRecorder?, report: @escaping @Sendable (String) -> Void
     ) async throws {
         guard let recorder else { return try await show(on: display) }
-        try await show(on: RecordedDisplay(display, by: recorder, report: report))
+        try await show(on: RecordingDisplay(display, by: recorder, report: report))
+    }
+
+    /// Has a session recorded that is shown nowhere.
+    func record(by recorder: ScreenRecorder) async throws {
+        let display = RecordingDisplay(NoDisplay(), isShown: false, by: recorder) { note("\($0) Ctrl-C ends it.") }
+        try await show(on: display)
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import KithAPI
 import KithCommandLine
 import KithScreen
@@ -55,7 +56,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
         guard !window.isChosen || (!terminal && vnc.port == nil) else {
             throw ValidationError("--full-screen, --scale, --grab and --stats are for the window.")
         }
-        guard !recording.isHidden || (!window.isChosen && !terminal && vnc.port == nil) else {
+        guard !recording.isWindowless || (!window.isChosen && !terminal && vnc.port == nil) else {
             throw ValidationError("With --no-window it is shown nowhere: leave out what says how.")
         }
     }
@@ -66,9 +67,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
             try await show(recorder)
         } catch let error where !(error is ExitCode) {
             // Of two failures the session's counts: it is why the recording ended, too.
-            if let summary = try? recorder?.summary(), !summary.files.isEmpty {
-                try? ScreenRecordOptions.report(recorder, globals)
-            }
+            if recorder?.summary.files.isEmpty == false { try? ScreenRecordOptions.report(recorder, globals) }
             throw error
         }
     }
@@ -79,10 +78,9 @@ struct ScreenViewCommand: AsyncParsableCommand {
             return try ScreenRecordOptions.report(recorder, globals)
         }
         let ending = try await Signals.untilInterrupted {
-            if recording.isHidden {
+            if recording.isWindowless, let recorder {
                 try await withClient(globals) { client in
-                    let viewer = ScreenViewer(client, of: device, options: session)
-                    try await viewer.show(on: UnshownDisplay(), recorder) { note($0) }
+                    try await ScreenViewer(client, of: device, options: session).record(by: recorder)
                 }
             } else if vnc.port != nil {
                 try await withClient(globals) { client in try await showVNC(client, recorder) }
@@ -91,6 +89,8 @@ struct ScreenViewCommand: AsyncParsableCommand {
             }
         }
         try ScreenRecordOptions.report(recorder, globals)
+        // Without a window Ctrl-C is the way to end it, and not an accident.
+        if recording.isWindowless, ending.signal == SIGINT { return }
         if let signal = ending.signal { throw ExitCode(128 + signal) }
     }
 
@@ -98,7 +98,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
     private var session: ScreenViewer.Options {
         var session = view.session
         if recording.path != nil { session.wants.record = true }
-        if recording.isHidden { (session.wants.control, session.wants.clipboard) = (false, false) }
+        if recording.isWindowless { (session.wants.control, session.wants.clipboard) = (false, false) }
         return session
     }
 

@@ -8,38 +8,38 @@ struct EBMLElements {
     private(set) var bytes: [UInt8] = []
 
     /// A number of at most eight bytes, in as few as it needs.
-    mutating func unsigned(_ identifier: UInt32, _ value: UInt64) {
+    mutating func unsigned(_ identifier: MatroskaElement, _ value: UInt64) {
         binary(identifier, Self.shortest(value))
     }
 
     /// A number of eight bytes: a date is such a one, in nanoseconds since the beginning of 2001.
-    mutating func date(_ identifier: UInt32, _ value: Int64) {
+    mutating func date(_ identifier: MatroskaElement, _ value: Int64) {
         binary(identifier, Self.bytes(of: UInt64(bitPattern: value), count: 8))
     }
 
     /// A floating point number of eight bytes.
-    mutating func float(_ identifier: UInt32, _ value: Double) {
+    mutating func float(_ identifier: MatroskaElement, _ value: Double) {
         binary(identifier, Self.bytes(of: value.bitPattern, count: 8))
     }
 
     /// Text.
-    mutating func text(_ identifier: UInt32, _ value: String) { binary(identifier, Array(value.utf8)) }
+    mutating func text(_ identifier: MatroskaElement, _ value: String) { binary(identifier, Array(value.utf8)) }
 
     /// Bytes.
-    mutating func binary(_ identifier: UInt32, _ value: [UInt8]) {
+    mutating func binary(_ identifier: MatroskaElement, _ value: [UInt8]) {
         begin(identifier, length: value.count)
         bytes += value
     }
 
     /// Other elements.
-    mutating func master(_ identifier: UInt32, _ body: (inout EBMLElements) -> Void) {
+    mutating func master(_ identifier: MatroskaElement, _ body: (inout EBMLElements) -> Void) {
         var inner = EBMLElements()
         body(&inner)
         binary(identifier, inner.bytes)
     }
 
     /// The head of an element whose content follows.
-    mutating func begin(_ identifier: UInt32, length: Int) {
+    mutating func begin(_ identifier: MatroskaElement, length: Int) {
         bytes += Self.identifier(identifier)
         bytes += Self.length(length)
     }
@@ -47,7 +47,7 @@ struct EBMLElements {
     /// The head of an element whose length is not known yet; it has eight bytes, to be written over later.
     ///
     /// - Returns: where those bytes are, counted from the beginning of these.
-    mutating func beginUnknown(_ identifier: UInt32) -> Int {
+    mutating func beginUnknown(_ identifier: MatroskaElement) -> Int {
         bytes += Self.identifier(identifier)
         bytes += Self.unknownLength
         return bytes.count - Self.unknownLength.count
@@ -56,11 +56,11 @@ struct EBMLElements {
     /// Room for other elements: a Void of `count` bytes, its head included, 2…128 of them.
     mutating func room(_ count: Int) {
         precondition((2...128).contains(count), "a head of two bytes")
-        bytes += [0xEC, 0x80 | UInt8(count - 2)] + [UInt8](repeating: 0, count: count - 2)
+        bytes += Self.identifier(.void) + [0x80 | UInt8(count - 2)] + [UInt8](repeating: 0, count: count - 2)
     }
 
     /// An identifier with its own mark of length, which is its upper bits.
-    static func identifier(_ identifier: UInt32) -> [UInt8] { shortest(UInt64(identifier)) }
+    static func identifier(_ identifier: MatroskaElement) -> [UInt8] { shortest(UInt64(identifier.rawValue)) }
 
     /// A length in as few bytes as it needs; one of only ones would mean that it is unknown.
     private static func length(_ length: Int) -> [UInt8] {

@@ -8,16 +8,11 @@ package import KithPixels
 ///     EBML head │ Segment: room for what is found where │ Info │ Tracks │ Cluster │ Cluster … │ Cues
 package struct MatroskaWriter {
     /// Bytes for a file.
-    package struct Output: Equatable {
+    package struct Output {
         /// They go to its end.
         package var appended: [UInt8] = []
         /// They go over what is there.
-        package var replaced: [(offset: UInt64, bytes: [UInt8])] = []
-
-        package static func == (first: Output, second: Output) -> Bool {
-            first.appended == second.appended
-                && first.replaced.elementsEqual(second.replaced) { $0.offset == $1.offset && $0.bytes == $1.bytes }
-        }
+        package var patches: [(offset: UInt64, bytes: [UInt8])] = []
     }
 
     /// What a file says about itself.
@@ -28,12 +23,15 @@ package struct MatroskaWriter {
         package var title: String
         /// When it began, in seconds since 1970.
         package var began: Int64
+        /// The most pictures a second.
+        package var rate: Int
 
         /// Describes a file.
-        package init(size: PixelSize, title: String, began: Int64) {
+        package init(size: PixelSize, title: String, began: Int64, rate: Int) {
             self.size = size
             self.title = title
             self.began = began
+            self.rate = rate
         }
     }
 
@@ -44,7 +42,7 @@ package struct MatroskaWriter {
     private static let epoch: Int64 = 978_307_200
 
     private let track: AVCTrack
-    /// The bytes that have been written.
+    /// The bytes that have been given out, or are about to be.
     private var length: UInt64 = 0
     /// Where the Segment's length is, where what it holds begins, and where the places of its parts go.
     private var segment: (length: UInt64, content: UInt64) = (0, 0)
@@ -86,15 +84,15 @@ package struct MatroskaWriter {
         if frame.isKey || cluster.map({ time - $0.time >= Self.clusterLimit }) ?? true {
             closeCluster(&output)
             let offset = length
-            let at = elements.beginUnknown(0x1F43_B675)
+            let at = elements.beginUnknown(.cluster)
             let content = offset + UInt64(elements.bytes.count)
-            elements.unsigned(0xE7, time)
+            elements.unsigned(.timestamp, time)
             cluster = (offset + UInt64(at), content, time)
             if frame.isKey { cues.append((time, offset - segment.content)) }
         }
         let relative = UInt16(time - (cluster?.time ?? time))
         elements.binary(
-            0xA3, [0x81, UInt8(relative >> 8), UInt8(relative & 0xFF), frame.isKey ? 0x80 : 0] + sample)
+            .simpleBlock, [0x81, UInt8(relative >> 8), UInt8(relative & 0xFF), frame.isKey ? 0x80 : 0] + sample)
         output.appended += elements.bytes
         length += UInt64(elements.bytes.count)
         return output
@@ -108,13 +106,13 @@ package struct MatroskaWriter {
         closeCluster(&output)
         let cuesOffset = length - segment.content
         var elements = EBMLElements()
-        elements.master(0x1C53_BB6B) { all in
+        elements.master(.cues) { all in
             for cue in cues {
-                all.master(0xBB) { point in
-                    point.unsigned(0xB3, cue.time)
-                    point.master(0xB7) { place in
-                        place.unsigned(0xF7, 1)
-                        place.unsigned(0xF1, cue.cluster)
+                all.master(.cuePoint) { point in
+                    point.unsigned(.cueTime, cue.time)
+                    point.master(.cueTrackPositions) { place in
+                        place.unsigned(.cueTrack, 1)
+                        place.unsigned(.cueClusterPosition, cue.cluster)
                     }
                 }
             }
@@ -123,16 +121,16 @@ package struct MatroskaWriter {
         length += UInt64(elements.bytes.count)
 
         var duration = EBMLElements()
-        duration.float(0x4489, Double(max(milliseconds, (last ?? 0) + 1)))
-        output.replaced.append((durationOffset, duration.bytes))
-        output.replaced.append((segment.length, Self.eightBytes(length - segment.content)))
-        output.replaced.append((segment.content, seekHead(cues: cuesOffset)))
+        duration.float(.duration, Double(max(milliseconds, (last ?? 0) + 1)))
+        output.patches.append((durationOffset, duration.bytes))
+        output.patches.append((segment.length, Self.eightBytes(length - segment.content)))
+        output.patches.append((segment.content, seekHead(cues: cuesOffset)))
         return output
     }
 
     private mutating func closeCluster(_ output: inout Output) {
         guard let cluster else { return }
-        output.replaced.append((cluster.lengthOffset, Self.eightBytes(length - cluster.content)))
+        output.patches.append((cluster.lengthOffset, Self.eightBytes(length - cluster.content)))
         self.cluster = nil
     }
 
@@ -145,32 +143,31 @@ package struct MatroskaWriter {
 
     private mutating func writeHead(_ description: Description) {
         var elements = EBMLElements()
-        elements.master(0x1A45_DFA3) { head in
-            head.unsigned(0x4286, 1)
-            head.unsigned(0x42F7, 1)
-            head.unsigned(0x42F2, 4)
-            head.unsigned(0x42F3, 8)
-            head.text(0x4282, "matroska")
-            head.unsigned(0x4287, 4)
-            head.unsigned(0x4285, 2)
+        elements.master(.ebml) { head in
+            head.unsigned(.ebmlVersion, 1)
+            head.unsigned(.ebmlReadVersion, 1)
+            head.unsigned(.ebmlMaxIDLength, 4)
+            head.unsigned(.ebmlMaxSizeLength, 8)
+            head.text(.docType, "matroska")
+            head.unsigned(.docTypeVersion, 4)
+            head.unsigned(.docTypeReadVersion, 2)
         }
-        segment.length = UInt64(elements.beginUnknown(0x1853_8067))
+        segment.length = UInt64(elements.beginUnknown(.segment))
         segment.content = UInt64(elements.bytes.count)
         elements.room(Self.seekRoom)
 
         parts.info = UInt64(elements.bytes.count) - segment.content
         var info = EBMLElements()
-        let roomInInfo = info.bytes.count
-        // An identifier of two bytes, a length of one, a number of eight.
+        // For the duration: an identifier of two bytes, a length of one, a number of eight.
         info.room(11)
-        info.unsigned(0x2A_D7B1, 1_000_000)
-        info.text(0x4D80, "kith")
-        info.text(0x5741, "kith")
-        info.text(0x7BA9, description.title)
+        info.unsigned(.timestampScale, 1_000_000)
+        info.text(.muxingApp, "kith")
+        info.text(.writingApp, "kith")
+        info.text(.title, description.title)
         let (date, overflow) = (description.began - Self.epoch).multipliedReportingOverflow(by: 1_000_000_000)
-        if !overflow { info.date(0x4461, date) }
-        elements.begin(0x1549_A966, length: info.bytes.count)
-        durationOffset = UInt64(elements.bytes.count + roomInInfo)
+        if !overflow { info.date(.dateUTC, date) }
+        elements.begin(.info, length: info.bytes.count)
+        durationOffset = UInt64(elements.bytes.count)
         var bytes = elements.bytes + info.bytes
 
         parts.tracks = UInt64(bytes.count) - segment.content
@@ -182,29 +179,31 @@ package struct MatroskaWriter {
     /// The one track: its codec, size and colours (BT.709, limited range).
     private func tracks(_ description: Description) -> [UInt8] {
         var elements = EBMLElements()
-        elements.master(0x1654_AE6B) { tracks in
-            tracks.master(0xAE) { entry in
-                entry.unsigned(0xD7, 1)
-                entry.unsigned(0x73C5, 1)
-                entry.unsigned(0x83, 1)
-                entry.unsigned(0x9C, 0)
-                entry.text(0x22_B59C, "und")
-                entry.text(0x86, "V_MPEG4/ISO/AVC")
-                entry.binary(0x63A2, track.configuration)
-                entry.master(0xE0) { video in
+        elements.master(.tracks) { tracks in
+            tracks.master(.trackEntry) { entry in
+                entry.unsigned(.trackNumber, 1)
+                entry.unsigned(.trackUID, 1)
+                entry.unsigned(.trackType, 1)
+                entry.unsigned(.flagLacing, 0)
+                // In nanoseconds. Pictures may be further apart; without it some programs take each millisecond for one.
+                entry.unsigned(.defaultDuration, UInt64(1_000_000_000 / max(1, description.rate)))
+                entry.text(.language, "und")
+                entry.text(.codecID, "V_MPEG4/ISO/AVC")
+                entry.binary(.codecPrivate, track.configuration)
+                entry.master(.video) { video in
                     // Progressive.
-                    video.unsigned(0x9A, 2)
-                    video.unsigned(0xB0, UInt64(description.size.width + description.size.width % 2))
-                    video.unsigned(0xBA, UInt64(description.size.height + description.size.height % 2))
+                    video.unsigned(.flagInterlaced, 2)
+                    video.unsigned(.pixelWidth, UInt64(description.size.width + description.size.width % 2))
+                    video.unsigned(.pixelHeight, UInt64(description.size.height + description.size.height % 2))
                     // The bottom row and the right column that only the coded picture has.
-                    if description.size.height % 2 == 1 { video.unsigned(0x54AA, 1) }
-                    if description.size.width % 2 == 1 { video.unsigned(0x54DD, 1) }
-                    video.master(0x55B0) { colour in
-                        colour.unsigned(0x55B1, 1)
-                        colour.unsigned(0x55B2, 8)
-                        colour.unsigned(0x55B9, 1)
-                        colour.unsigned(0x55BA, 1)
-                        colour.unsigned(0x55BB, 1)
+                    if description.size.height % 2 == 1 { video.unsigned(.pixelCropBottom, 1) }
+                    if description.size.width % 2 == 1 { video.unsigned(.pixelCropRight, 1) }
+                    video.master(.colour) { colour in
+                        colour.unsigned(.matrixCoefficients, 1)
+                        colour.unsigned(.bitsPerChannel, 8)
+                        colour.unsigned(.range, 1)
+                        colour.unsigned(.transferCharacteristics, 1)
+                        colour.unsigned(.primaries, 1)
                     }
                 }
             }
@@ -215,13 +214,13 @@ package struct MatroskaWriter {
     /// Where the parts of the Segment are, and what is left of the room for that.
     private func seekHead(cues: UInt64) -> [UInt8] {
         var elements = EBMLElements()
-        elements.master(0x114D_9B74) { head in
-            for (identifier, offset): (UInt32, UInt64) in [
-                (0x1549_A966, parts.info), (0x1654_AE6B, parts.tracks), (0x1C53_BB6B, cues),
+        elements.master(.seekHead) { head in
+            for (identifier, offset): (MatroskaElement, UInt64) in [
+                (.info, parts.info), (.tracks, parts.tracks), (.cues, cues),
             ] {
-                head.master(0x4DBB) { seek in
-                    seek.binary(0x53AB, EBMLElements.identifier(identifier))
-                    seek.unsigned(0x53AC, offset)
+                head.master(.seek) { seek in
+                    seek.binary(.seekID, EBMLElements.identifier(identifier))
+                    seek.unsigned(.seekPosition, offset)
                 }
             }
         }

@@ -2,7 +2,7 @@ import KithIO
 package import KithPixels
 
 /// Shows a session nowhere: for one that is only recorded.
-package struct UnshownDisplay: ScreenDisplay {
+package struct NoDisplay: ScreenDisplay {
     /// Makes one.
     package init() {}
 

@@ -8,40 +8,43 @@ import KithWire
 struct RecordingFile: ~Copyable {
     /// Where it is.
     let path: String
-    /// The bytes that were written at its end.
+    /// The bytes that it has.
     private(set) var length: UInt64 = 0
     private let file: FileHandle
 
+    /// The reason why there is no file.
+    enum Failure: Error {
+        /// There is one already.
+        case exists
+        case system(String)
+    }
+
     /// Makes the file.
-    ///
-    /// - Throws: `KithError` `.invalid` when it is there already, or cannot be made.
-    init(path: String) throws(KithError) {
+    init(path: String) throws(Failure) {
         let descriptor = unsafe open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            let reason =
-                errno == EEXIST
-                ? "it is there already. Give the recording another name."
-                : unsafe "\(String(cString: strerror(errno)))."
-            throw KithError(.invalid, "Cannot record into \(path): \(reason)")
+            if errno == EEXIST { throw .exists }
+            throw .system(unsafe String(cString: strerror(errno)))
         }
         file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         self.path = path
     }
 
-    /// Writes what a ``MatroskaWriter`` gave.
+    /// Writes what a ``MatroskaWriter`` gave; all of it, or the file is as it was.
     ///
     /// - Throws: `KithError` `.exhausted` when the disk takes no more.
     mutating func write(_ output: MatroskaWriter.Output) throws(KithError) {
         do {
             try file.write(contentsOf: output.appended)
-            length += UInt64(output.appended.count)
-            guard !output.replaced.isEmpty else { return }
-            for (offset, bytes) in output.replaced {
-                try file.seek(toOffset: offset)
-                try file.write(contentsOf: bytes)
+            for patch in output.patches {
+                try file.seek(toOffset: patch.offset)
+                try file.write(contentsOf: patch.bytes)
             }
-            try file.seekToEnd()
+            length += UInt64(output.appended.count)
+            if !output.patches.isEmpty { try file.seekToEnd() }
         } catch {
+            // Half a picture at the end is of no use. A disk that does not even take that away has no better answer.
+            try? file.truncate(atOffset: length)
             throw KithError(
                 .exhausted, "The recording could not be written: \(error.localizedDescription)", cause: error)
         }
