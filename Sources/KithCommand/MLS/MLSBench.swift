@@ -94,7 +94,7 @@ struct MLSBench: AsyncParsableCommand {
 }
 
 /// The measured groups.
-private struct GroupBench {
+private struct GroupBench: MeasuredGroups {
     /// One line of what is shown.
     struct Row: Encodable, Sendable {
         var work: String
@@ -113,7 +113,6 @@ private struct GroupBench {
     typealias Show = (Row) -> Void
 
     let suite: any CipherSuite
-    private let now: UInt64 = 1_800_000_000
     private let configuration: GroupConfiguration
 
     init(suite: any CipherSuite) {
@@ -128,19 +127,6 @@ private struct GroupBench {
         var configuration = configuration
         if cores > 1 { configuration.executor = Threads(width: cores) }
         return configuration
-    }
-
-    private var lifetime: KithMLS.Lifetime { KithMLS.Lifetime(notBefore: now - 60, notAfter: now + 86_400) }
-
-    private func profile(_ number: Int) -> LeafProfile {
-        LeafProfile(
-            credential: .basic(identity: Array("member \(number)".utf8)),
-            capabilities: Capabilities(cipherSuites: [suite.id]))
-    }
-
-    private func keyPackage(_ number: Int) throws(MLSError) -> KeyPackageBundle {
-        try KeyPackageBundle(
-            suite, profile: profile(number), signatureKey: suite.generateSignatureKey(), lifetime: lifetime)
     }
 
     private func founder() throws(MLSError) -> Group {

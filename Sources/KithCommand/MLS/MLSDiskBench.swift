@@ -15,11 +15,10 @@ import Darwin
 ///
 /// A member in the middle of the group sends, receives and follows commits through a `GroupClient`; the others are kept
 /// in memory. Every number is an average, with the events taken and the database's own keys and journal counted.
-struct MLSDiskBench {
+struct MLSDiskBench: MeasuredGroups {
     typealias Show = (String, Int) -> Void
 
     let suite: any CipherSuite
-    private let now: UInt64 = 1_800_000_000
     private let rounds = 20
 
     init(suite: any CipherSuite) { self.suite = suite }
@@ -54,7 +53,8 @@ struct MLSDiskBench {
         let ben = try client("ben", storage, delivery)
         try await ben.replenishKeyPackages()
         let annas = try await anna.createGroup()
-        _ = try await annas.commit(CommitOptions(try others(members - 2).map { .add($0) }))
+        let others = try (0..<members - 2).map { .add(try keyPackage($0).keyPackage) } as [Proposal]
+        _ = try await annas.commit(CommitOptions(others))
         _ = try await annas.add(["ben"])
         guard let bens = try await ben.receiveWelcomes().first else { throw MLSError.unexpectedWireFormat }
         try await take(bens)
@@ -93,21 +93,5 @@ struct MLSDiskBench {
     private func take(_ session: GroupSession) async throws {
         try await session.synchronise()
         if let last = try await session.waitingEvents().last { try await session.acknowledge(through: last.number) }
-    }
-
-    private func others(_ count: Int) throws(MLSError) -> [KeyPackage] {
-        var packages: [KeyPackage] = []
-        for number in 0..<max(0, count) {
-            packages.append(
-                try KeyPackageBundle(
-                    suite,
-                    profile: LeafProfile(
-                        credential: .basic(identity: Array("member \(number)".utf8)),
-                        capabilities: Capabilities(cipherSuites: [suite.id])),
-                    signatureKey: suite.generateSignatureKey(),
-                    lifetime: KithMLS.Lifetime(notBefore: now - 60, notAfter: now + 86_400)
-                ).keyPackage)
-        }
-        return packages
     }
 }

@@ -2,26 +2,15 @@ import Foundation
 import KithMLS
 
 /// The cost of storing a group: bytes written, and the time to put rows together and to read them again.
-struct MLSStorageBench {
+struct MLSStorageBench: MeasuredGroups {
     typealias Show = (String, Double, Int?) -> Void
 
     let suite: any CipherSuite
-    private let now: UInt64 = 1_800_000_000
 
     init(suite: any CipherSuite) { self.suite = suite }
 
     private var configuration: GroupConfiguration {
         GroupConfiguration(authentication: TrustingAuthenticationService())
-    }
-
-    private func keyPackage(_ number: Int) throws(MLSError) -> KeyPackageBundle {
-        try KeyPackageBundle(
-            suite,
-            profile: LeafProfile(
-                credential: .basic(identity: Array("member \(number)".utf8)),
-                capabilities: Capabilities(cipherSuites: [suite.id])),
-            signatureKey: suite.generateSignatureKey(),
-            lifetime: KithMLS.Lifetime(notBefore: now - 60, notAfter: now + 86_400))
     }
 
     /// Milliseconds of processor time so far; POSIX counts a million of them a second, everywhere.
@@ -32,7 +21,7 @@ struct MLSStorageBench {
         let first = try keyPackage(0)
         var anna = try Group(
             suite, profile: LeafProfile(credential: .basic(identity: [0])), signatureKey: first.signatureKey,
-            lifetime: KithMLS.Lifetime(notBefore: now - 60, notAfter: now + 86_400), configuration: configuration)
+            lifetime: lifetime, configuration: configuration)
         var bundles: [KeyPackageBundle] = []
         for number in 1..<count { bundles.append(try keyPackage(number)) }
         let added = try anna.stageCommit(CommitOptions(bundles.map { .add($0.keyPackage) }), at: now)
