@@ -168,8 +168,8 @@ package final class ScreenService: Service {
         let most =
             context.caller == .owner
             ? Screen.Permissions(control: true, clipboard: true, record: true) : Screen.Permissions(context.grants)
-        if input.wants.record == true, most.record != true {
-            // Before a person is asked in vain.
+        // Before a person is asked in vain; a session that goes on has lost it, and goes on.
+        if former == nil, input.wants.record == true, most.record != true {
             throw KithError(
                 .denied,
                 "A recording needs the grant screen:record there: kith grant NAME --add screen:record, on the other "

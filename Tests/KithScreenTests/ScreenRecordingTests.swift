@@ -150,6 +150,22 @@ import Testing
         }
     }
 
+    @Test func `who waits for an answer with a grant that is taken away meanwhile is refused`() async throws {
+        let stage = try Stage()
+        let folder = try TemporaryFolder()
+        let client = Client(stage.carrier(Stage.foreign, Self.grants))
+        let asking = Task {
+            try await recording(client, "\(folder.path)/lesson.mkv") { _ in try await untilCancelled() }
+        }
+        try await eventually { stage.source.notices.count == 1 }
+        stage.service.grantsChanged(for: Stage.foreign, to: Stage.all)
+        await #expect { _ = try await asking.value } throws: {
+            // At once, and not when the time to answer is up.
+            ($0 as? KithError)?.message == "The person at the other screen refused."
+        }
+        try await eventually { stage.source.notices.isEmpty }
+    }
+
     @Test func `a session that is shown nowhere ends with its recording`() async throws {
         let stage = try Stage(.init(consent: .unattended))
         let folder = try TemporaryFolder()

@@ -61,7 +61,7 @@ public enum Screen {
         /// Keep a recording; absent, as older devices leave it: no.
         ///
         /// What can be seen can be recorded by other means. This is for viewers that ask, and for the person who is seen
-        /// to know of it. Other than the rest it is not left out of what is asked for without the grant: ``View`` fails.
+        /// to know of it. Who asks for it without the grant is not let in with less: ``View`` fails with `.denied`.
         public var record: Bool?
 
         /// Makes permissions.
@@ -71,7 +71,7 @@ public enum Screen {
             self.record = record
         }
 
-        /// What of these is also in `most`.
+        /// The permissions that are in both.
         public func within(_ most: Permissions) -> Permissions {
             Permissions(
                 control: control && most.control, clipboard: clipboard && most.clipboard,
