@@ -73,7 +73,11 @@ import Testing
         for machine in [third, desk, laptop] { await machine.remove() }
     }
 
-    @Test(.enabled(if: hasX11 && FileManager.default.isExecutableFile(atPath: "/usr/bin/ffprobe")))
+    @Test(
+        .enabled(if: hasX11),
+        .enabled(
+            if: FileManager.default.isExecutableFile(atPath: "/usr/bin/ffprobe"),
+            "ffmpeg is not installed: scripts/bootstrap --test does that"))
     func `a session is recorded with a grant for that, and what kill -9 leaves plays`() async throws {
         let (laptop, desk) = (try Machine("laptop"), try Machine("desk"))
         let (server, display) = try start("Xvfb", ["-screen", "0", "401x300x24", "-nolisten", "tcp", "-noreset"])
