@@ -4,7 +4,7 @@ SHELL := /bin/bash
 SWIFT ?= swift
 BUILD := .build
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
-RELEASE := for product in kith kith-extract kith-viewer; do scripts/swift build -c release -j $(JOBS) --product $$product || exit; done
+RELEASE := for product in kith kith-extract kith-viewer kith-dark; do scripts/swift build -c release -j $(JOBS) --product $$product || exit; done
 ARGS ?=
 # Where scripts/bootstrap installs a Swift when there is none.
 export PATH := $(PATH):$(or $(SWIFTLY_BIN_DIR),$(HOME)/.local/share/swiftly/bin)

@@ -171,6 +171,10 @@ let floors: [[Target]] = [
                 "KithWire", "KithAPI", "KithPixels", "KithWindow",
                 .target(name: "CSDL2", condition: .when(platforms: [.linux], traits: ["Viewer"])),
             ]),
+        // A program of its own: it lights a screen again when the process that darkened it is gone.
+        .executableTarget(
+            name: "KithDark",
+            dependencies: [.target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"]))]),
         .target(
             name: "KithNode",
             dependencies: [
@@ -251,7 +255,7 @@ let floors: [[Target]] = [
             dependencies: [
                 "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithReach", "KithAPI", "KithNet", "KithStore",
                 "KithSocket", "KithJobs", "KithNode", "KithCompatibility", "KithShell", "KithFiles", "KithForward",
-                "KithLibrary", "KithScreen",
+                "KithLibrary", "KithScreen", "KithExtractor",
                 .product(name: "Logging", package: "swift-log"),
             ])
     ],
@@ -395,7 +399,7 @@ let tests: [Target] = [
         dependencies: [
             "KithCommand", "KithCommandLine", "KithBrowser", "KithContent", "KithTesting", "KithWire", "KithIdentity",
             "KithAPI", "KithNet",
-            "KithReach", "CKithSystem", "KithExtract", "KithViewer", logging,
+            "KithReach", "CKithSystem", "KithExtract", "KithViewer", "KithDark", logging,
         ]),
 ]
 
@@ -536,6 +540,8 @@ let package = Package(
         .executable(name: "kith-extract", targets: ["KithExtract"]),
         // Beside kith, which starts it to show another device's screen in a window.
         .executable(name: "kith-viewer", targets: ["KithViewer"]),
+        // Beside kith, which starts it to keep its screen dark for whoever is in front of it.
+        .executable(name: "kith-dark", targets: ["KithDark"]),
     ],
     traits: [
         .trait(name: "Zstd", description: "On Linux, copies compress what they send, with the system's libzstd."),

@@ -1,5 +1,6 @@
 import KithAPI
 import KithCompatibility
+import KithExtractor
 import KithFiles
 import KithForward
 import KithIO
@@ -134,7 +135,7 @@ struct DeviceParts: Sendable {
             if let warning = origin.warning { options.logger.warning("\(warning)") }
             try node.add(
                 ScreenService(storage: Self.screenStorage(of: store, now: now), logger: options.logger) {
-                    try await origin.open()
+                    try await origin.open(darkness: HelperProgram.path(of: "kith-dark"))
                 })
         }
         let jobs: JobBoard

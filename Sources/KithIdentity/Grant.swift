@@ -4,7 +4,8 @@ public import KithWire
 ///
 /// As text: `shell`, `shell:command=LINE`, `shell:view`, `shell:agent`, `files:read=/srv`, `files:write=/home/ana`
 /// (which includes reading), `screen:view`, `screen:control` (which includes viewing), `screen:clipboard`,
-/// `screen:record`, `screen:unattended`, `forward`, `forward:to=HOST:PORT`, `forward:listen=ADDRESS:PORT` (``ForwardPattern``),
+/// `screen:record`, `screen:privacy`, `screen:unattended`, `forward`, `forward:to=HOST:PORT`,
+/// `forward:listen=ADDRESS:PORT` (``ForwardPattern``),
 /// `library`, `library:read` (which includes searching), `node:PATTERN` for what services from outside this package ask
 /// for.
 @nonexhaustive
@@ -19,7 +20,8 @@ public enum Grant: Hashable, Sendable {
     case shellAgent
     /// Read, or read and write, what lies beneath `root`: an absolute path without `.`, `..` or doubled slashes.
     case files(FileAccess, root: String)
-    /// See the screen, see and control it, exchange clipboards with it, record it, or be let in without a person there.
+    /// See the screen, see and control it, exchange clipboards with it, record it, darken it, or be let in without a
+    /// person there.
     case screen(ScreenAccess)
     /// Open connections from this device to anywhere it can reach, its own loopback and Unix sockets too, and listen
     /// on its loopback.
@@ -60,6 +62,8 @@ public enum Grant: Hashable, Sendable {
         case clipboard
         /// Keep a recording of what is seen.
         case record
+        /// Keep it dark for whoever is in front of it, while it is seen.
+        case privacy
         /// Do what other grants allow without anybody there being asked.
         case unattended
     }
@@ -235,7 +239,8 @@ extension Grant: LosslessStringConvertible {
             """
             “\(text.prefix(128))” is not a grant. There are: shell, shell:command=LINE, shell:view, shell:agent, \
             files:read=/PATH, files:write=/PATH, screen:view, screen:control, screen:clipboard, screen:record, \
-            screen:unattended, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, library:read, node:NAME.
+            screen:privacy, screen:unattended, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, \
+            library:read, node:NAME.
             """)
     }
 }

@@ -33,6 +33,9 @@ package final class ScreenService: Service {
         }
     }
 
+    /// The time a viewer has to read why its session is over.
+    private static let farewell = Duration.seconds(5)
+
     private let storage: Storage
     private let host: ScreenHost
     private let rules: Mutex<ScreenSessions.Rules?>
@@ -54,8 +57,10 @@ package final class ScreenService: Service {
             .stream(Screen.View.self) { try await self.view($0, $1, $2) }.limited(to: 4),
             .stream(Screen.Control.self) { try await self.control($0, $1, $2) }.limited(to: 4),
             .stream(Screen.Clipboard.self) { try await self.clipboard($0, $1, $2) }.limited(to: 4),
+            .stream(Screen.Chat.self) { try await self.chat($0, $1, $2) }.limited(to: 4),
             .call(ScreenSessions.List.self) { _, _ in ScreenSessions.List.Output(sessions: self.host.descriptions) },
             .stream(ScreenSessions.Watch.self) { _, _, pending in try await self.watch(pending) },
+            .stream(ScreenSessions.Talk.self) { input, _, pending in try await self.talk(input, pending) },
             .call(ScreenSessions.Decide.self) { input, _ in try self.host.decide(input.session, input.permissions) },
             .call(ScreenSessions.Change.self) { input, _ in try await self.change(input) },
             .call(ScreenSessions.End.self) { input, _ in
@@ -77,6 +82,7 @@ package final class ScreenService: Service {
         }
         host.refuseWaiting(of: device, beyond: Screen.Permissions(grants))
         host.sessionsChanged()
+        Task(name: "kith screen light") { [host] in await host.lighten() }
     }
 
     /// Ends every session.
@@ -118,13 +124,25 @@ package final class ScreenService: Service {
                 throw KithError(
                     .notFound, "There is no display \(input.display ?? 0). kith screen list DEVICE lists them.")
             }
+            // Before anything is shown; who was let in without it is not.
+            if permissions.privacy == true {
+                try await host.darken(source)
+            } else if input.wants.privacy == true, former == nil {
+                throw KithError(.denied, "The person at the other screen lets nobody darken it.")
+            }
             let session = HostSession(
                 id: Self.freshName(), caller: context.caller, since: Self.now, display: display,
                 permissions: permissions)
-            let stream = try await pending.accept(
-                Screen.View.Output(
-                    session: session.id, source: source.name, display: display, displays: displays,
-                    permissions: permissions))
+            let stream: MethodStream<ScreenReply, ScreenUpdate>
+            do {
+                stream = try await pending.accept(
+                    Screen.View.Output(
+                        session: session.id, source: source.name, display: display, displays: displays,
+                        permissions: permissions))
+            } catch {
+                await host.lighten()
+                throw error
+            }
             host.insert(session, after: endings)
             try await serve(session, source, input, stream, context)
         }
@@ -136,20 +154,32 @@ package final class ScreenService: Service {
     ) async throws {
         let host = host
         do {
-            try await withThrowingTaskGroup(of: Void.self) { group in
+            // Somebody else's end may have lit it meanwhile.
+            if session.permissions.privacy == true { try await host.darken(source) }
+            try await withThrowingTaskGroup(of: Bool.self) { group in
                 group.addTask {
                     while let reply = try await stream.receive() { session.received(reply, at: .now) }
-                    // The viewer left.
                     session.end(KithError(.cancelled, "The viewer left."))
+                    return true
                 }
                 group.addTask {
                     try await withTaskExecutorPreference(host.executor) {
                         try await session.run(source, as: input, over: stream, host.timers)
                     }
+                    // It is over now, not when the viewer agrees.
+                    await host.remove(session, isLost: false, at: .now)
+                    return false
                 }
                 defer { group.cancelAll() }
-                try await group.next()
-                try await group.next()
+                let hasLeft = try await group.next() ?? true
+                if !hasLeft {
+                    // Whoever has read the end leaves.
+                    group.addTask {
+                        try await Task.sleep(for: Self.farewell)
+                        return true
+                    }
+                }
+                _ = try await group.next()
             }
         } catch {
             // What was called off by losing the connection may go on; what somebody ended may not.
@@ -167,14 +197,10 @@ package final class ScreenService: Service {
     ) async throws -> Screen.Permissions {
         let most =
             context.caller == .owner
-            ? Screen.Permissions(control: true, clipboard: true, record: true) : Screen.Permissions(context.grants)
+            ? Screen.Permissions(control: true, clipboard: true, record: true, privacy: true)
+            : Screen.Permissions(context.grants)
         // Before a person is asked in vain; a session that goes on has lost it, and goes on.
-        if former == nil, input.wants.record == true, most.record != true {
-            throw KithError(
-                .denied,
-                "A recording needs the grant screen:record there: kith grant NAME --add screen:record, on the other "
-                    + "device.")
-        }
+        if former == nil { try Self.check(input.wants, within: most) }
         let wanted = input.wants.within(most)
         if let former { return wanted.within(former) }
         let device = context.caller.device
@@ -210,6 +236,23 @@ package final class ScreenService: Service {
         return answer
     }
 
+    /// Refuses what is not to be had with less than was asked for.
+    private static func check(_ wanted: Screen.Permissions, within most: Screen.Permissions) throws(KithError) {
+        let missing: (what: String, grant: String)? =
+            if wanted.record == true, most.record != true {
+                ("A recording", "screen:record")
+            } else if wanted.privacy == true, most.privacy != true {
+                ("Keeping a screen dark", "screen:privacy")
+            } else {
+                nil
+            }
+        guard let missing else { return }
+        throw KithError(
+            .denied,
+            "\(missing.what) needs the grant \(missing.grant) there: kith grant NAME --add \(missing.grant), on the "
+                + "other device.")
+    }
+
     // MARK: - Controlling
 
     private func control(
@@ -221,7 +264,7 @@ package final class ScreenService: Service {
         }
         let stream = try await pending.accept()
         do {
-            try await control(session, stream)
+            try await session.whileShown { [self] in try await control(session, stream) }
         } catch {
             await host.stopControl(of: session)
             throw error
@@ -269,11 +312,71 @@ package final class ScreenService: Service {
         let stream = try await pending.accept()
         let number = host.insert(link)
         defer { host.remove(clipboard: number) }
-        try await link.run(over: stream)
+        try await session.whileShown { try await link.run(over: stream) }
+        try await stream.finish()
+    }
+
+    private func chat(
+        _ input: Screen.Chat.Input, _ context: CallContext, _ pending: PendingStream<Screen.Chat>
+    ) async throws {
+        let (host, session) = (host, try host.session(input.session, of: context.caller))
+        let stream = try await pending.accept()
+        try await session.whileShown {
+            try await host.chat.read(in: session.id) { lines in
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask {
+                        // Faster than that nobody writes, and nobody at the screen can read.
+                        var pace = TokenBucket(perSecond: 1, burst: 5, at: .now)
+                        while let line = try await stream.receive() {
+                            let wait = pace.take(1, at: .now)
+                            if wait > .zero { try await Task.sleep(for: wait) }
+                            host.said(line, by: session, at: .now, time: Self.now)
+                        }
+                    }
+                    group.addTask { while let line = try await lines.receive() { try await stream.send(line) } }
+                    defer { group.cancelAll() }
+                    try await group.next()
+                }
+            }
+        }
         try await stream.finish()
     }
 
     // MARK: - This device's person
+
+    private func talk(
+        _ input: ScreenSessions.Talk.Input, _ pending: PendingStream<ScreenSessions.Talk>
+    ) async throws {
+        let host = host
+        // A name that means nothing is said at once.
+        let session = try input.session.flatMap { try host.matching($0).first?.id }
+        let stream = try await pending.accept()
+        try await host.chat.readAll { lines in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    while let line = try await stream.receive() {
+                        do throws(KithError) {
+                            try host.say(line, to: session, time: Self.now)
+                        } catch {
+                            try await stream.send(
+                                ScreenSessions.Talk.Line(
+                                    session: session ?? "", name: nil, time: Self.now, line: line,
+                                    failure: error.message))
+                        }
+                    }
+                }
+                group.addTask {
+                    while let line = try await lines.receive() {
+                        guard session == nil || line.session == session else { continue }
+                        try await stream.send(line)
+                    }
+                }
+                defer { group.cancelAll() }
+                try await group.next()
+            }
+        }
+        try await stream.finish()
+    }
 
     private func watch(_ pending: PendingStream<ScreenSessions.Watch>) async throws {
         let stream = try await pending.accept()
@@ -289,6 +392,7 @@ package final class ScreenService: Service {
         }
         session.permit(input.permissions)
         if !session.permissions.control { await host.stopControl(of: session) }
+        await host.lighten()
         host.sessionsChanged()
         return session.description
     }
@@ -332,6 +436,6 @@ extension Screen.Permissions {
     fileprivate init(_ grants: [Grant]) {
         self.init(
             control: grants.allows(.screen(.control)), clipboard: grants.allows(.screen(.clipboard)),
-            record: grants.allows(.screen(.record)))
+            record: grants.allows(.screen(.record)), privacy: grants.allows(.screen(.privacy)))
     }
 }

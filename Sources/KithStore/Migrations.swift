@@ -136,6 +136,7 @@ enum Migrations {
         Store.registerKeyRing(&migrator)
         Store.registerTrust(&migrator)
         Store.registerEnrolled(&migrator)
+        Store.registerLabels(&migrator)
         return migrator
     }
 }

@@ -21,6 +21,10 @@ public struct PairedDevice: Hashable, Sendable {
     ///
     /// ``Store/addEnrolled(_:_:by:now:)`` sets it, and nothing else.
     public internal(set) var certifiedUntil: Int64?
+    /// The labels its owner here gave it, in order.
+    public internal(set) var labels: [String] = []
+    /// Whether it comes first in lists.
+    public internal(set) var isFavorite = false
 
     /// Tells whether it is known at that time, in seconds since 1970: its certificate, if that is all there is, holds.
     public func isCurrent(at now: Int64) -> Bool { certifiedUntil.map { $0 > now } ?? true }

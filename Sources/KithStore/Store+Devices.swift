@@ -19,7 +19,7 @@ extension Store {
 
     /// Adds a device, or replaces the one with its key; returns it with the name it got, see ``freeName(like:for:)``.
     ///
-    /// One that is paired already keeps its name and its grants, and gets those of `device` besides.
+    /// One that is paired already keeps its name, its labels and its grants, and gets those of `device` besides.
     ///
     /// - Throws: `KithError` `.conflict` when its id begins as another device is called.
     public func add(_ device: PairedDevice) throws(KithError) -> PairedDevice {
@@ -178,7 +178,7 @@ extension Store {
 
     static func insert(_ device: PairedDevice, _ database: Database) throws -> PairedDevice {
         try refuseRevoked(device.id, database)
-        let held = try find(device.id, database)?.grants ?? []
+        let held = try find(device.id, database)
         // Keys can be tried until one begins as another device is called: whoever types that name would mean this one.
         let letters = DeviceName.idLetters(device.id.description)
         for other in try looks(database) where other.id != device.id {
@@ -200,7 +200,9 @@ extension Store {
                 device.lastSeen,
             ])
         try write(AddressBook(announced: device.addresses, at: device.pairedAt), of: device.id, database)
-        try write(held + device.grants, of: device.id, database)
+        try write((held?.grants ?? []) + device.grants, of: device.id, database)
+        for label in held?.labels ?? [] { try write(label, of: device.id, database) }
+        try write(isFavorite: held?.isFavorite ?? false, of: device.id, database)
         // As it will be read from now on: limits applied, grants in order and each once.
         return try find(device.id, database) ?? device
     }
@@ -284,6 +286,7 @@ extension Store {
             pairedAt: row["paired_at"], lastSeen: row["last_seen"])
         device.certifiedUntil = try Int64.fetchOne(
             database, sql: "SELECT until FROM enrolled_devices WHERE device = ?", arguments: [key])
+        try addLabels(to: &device, database)
         return device
     }
 

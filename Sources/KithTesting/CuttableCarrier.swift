@@ -83,6 +83,7 @@ public final class CuttableCarrier: Carrier {
                 acceptance.finish()
             } catch {
                 acceptance.finish(throwing: error)
+                pipe.right.abort((error as? KithError)?.code ?? .cancelled)
             }
         }
         for try await output in accepted { return OpenedStream(output: output, stream: pipe.left) }

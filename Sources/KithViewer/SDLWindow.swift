@@ -203,7 +203,7 @@ import KithWire
         switch unsafe SDL_EventType(rawValue: event.type) {
         case SDL_QUIT: engine.closed()
         case SDL_KEYDOWN:
-            engine.pressed(key(unsafe event.key.keysym), isRepeat: unsafe event.key.repeat != 0)
+            engine.pressed(key(unsafe event.key.keysym), isRepeat: unsafe event.key.repeat != 0, at: .now)
         case SDL_KEYUP: engine.released(UInt16(truncatingIfNeeded: unsafe event.key.keysym.scancode.rawValue))
         case SDL_TEXTINPUT:
             let text = unsafe withUnsafeBytes(of: event.text.text) { bytes in

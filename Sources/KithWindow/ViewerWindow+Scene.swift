@@ -17,8 +17,9 @@ extension ViewerWindow {
             scene.isSharp = factor >= 1 && abs(transform.scale - factor) * longest < 0.5
         }
         scene.items += remotePointer + phaseItems
-        if options.showsStatistics, let statistics { scene.items += line(statistics.text, isAtBottom: true) }
-        if let notice { scene.items += line(notice.text, isAtBottom: false) }
+        if options.showsStatistics, let statistics { scene.items += line(statistics.text, row: 0) }
+        if let notice { scene.items += line(notice.text, row: 1) }
+        scene.items += chatItems
         scene.items += toolbar.items(pointer: pointer, font)
         return scene
     }
@@ -57,6 +58,7 @@ extension ViewerWindow {
             Toolbar.Button(title: "Keys", action: .keys, isOn: toolbar.showsKeys),
             Toolbar.Button(title: "Grab keyboard", action: .grab, isOn: isGrabbed),
             Toolbar.Button(title: "Statistics", action: .statistics, isOn: options.showsStatistics),
+            Toolbar.Button(title: "Chat", action: .chat, isOn: chat.isOpen),
         ]
         if options.mayControl {
             buttons.append(Toolbar.Button(title: "View only", action: .viewOnly, isOn: options.isViewOnly))
@@ -99,19 +101,53 @@ extension ViewerWindow {
         return (picture.area > 0 ? [shade] : []) + panel(text, y: (size.height - font.height) / 2)
     }
 
-    /// A line of text with what is behind it, at the lower edge, or above that.
-    private func line(_ text: String, isAtBottom: Bool) -> [WindowScene.Item] {
-        let (edge, height) = (12 * font.scale, font.height + 16 * font.scale)
-        return panel(text, y: size.height - edge - font.height - (isAtBottom ? 0 : height))
+    /// What is written, above the line it is written in.
+    private var chatItems: [WindowScene.Item] {
+        var items: [WindowScene.Item] = []
+        var row = 2
+        if chat.isOpen {
+            let text = chat.draft.isEmpty ? "Write to \(options.device). Enter sends, Esc leaves." : "\(chat.draft)▏"
+            items += line(text, row: row, keepsEnd: !chat.draft.isEmpty)
+            row += 1
+        }
+        for text in chat.lines.reversed().flatMap({ rows(of: $0.text).reversed() }) {
+            items += line(text, row: row)
+            row += 1
+        }
+        return items
     }
 
-    private func panel(_ text: String, y: Int) -> [WindowScene.Item] {
+    /// A text in at most three rows that a window has room for.
+    private func rows(of text: String) -> [String] {
+        var (rows, rest): ([String], Substring) = ([], text[...])
+        while rows.count < 2, font.width(String(rest)) > textRoom {
+            var row = rest
+            while !row.isEmpty, font.width(String(row)) > textRoom { row.removeLast() }
+            if let space = row.lastIndex(of: " ") { row = rest[...space] }
+            guard !row.isEmpty else { break }
+            rows.append(String(row))
+            rest = rest[row.endIndex...]
+        }
+        return rows + [String(rest)]
+    }
+
+    private var textRoom: Int { max(0, size.width - 32 * font.scale) }
+
+    /// A line of text with what is behind it, in a row counted from the lower edge.
+    private func line(_ text: String, row: Int, keepsEnd: Bool = false) -> [WindowScene.Item] {
+        let (edge, height) = (12 * font.scale, font.height + 16 * font.scale)
+        return panel(text, y: size.height - edge - font.height - row * height, keepsEnd: keepsEnd)
+    }
+
+    private func panel(_ text: String, y: Int, keepsEnd: Bool = false) -> [WindowScene.Item] {
         var shown = text
-        let room = max(0, size.width - 32 * font.scale)
+        let room = textRoom
         if font.width(shown) > room {
             // What there is no room for is left out.
-            while !shown.isEmpty, font.width(shown + "…") > room { shown.removeLast() }
-            shown += "…"
+            while !shown.isEmpty, font.width(shown + "…") > room {
+                if keepsEnd { shown.removeFirst() } else { shown.removeLast() }
+            }
+            shown = keepsEnd ? "…" + shown : shown + "…"
         }
         let (width, pad) = (font.width(shown), 8 * font.scale)
         let x = (size.width - width) / 2

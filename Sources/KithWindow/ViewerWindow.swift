@@ -43,6 +43,7 @@ package struct ViewerWindow {
     package private(set) var scale: WindowScale
     var toolbar = Toolbar()
     var keyboard = WindowKeyboard()
+    var chat = WindowChat()
     var phase = WindowCommand.Phase.connecting
     var permissions: Screen.Permissions?
     var controller: (isUs: Bool, name: String?) = (true, nil)
@@ -103,7 +104,7 @@ package struct ViewerWindow {
     package mutating func nextAction() -> Action? { actions.isEmpty ? nil : actions.removeFirst() }
 
     /// The time to call ``timedOut(at:)``; `nil` when there is none.
-    package var nextDeadline: ContinuousClock.Instant? { [notice?.ends, panAt].compactMap { $0 }.min() }
+    package var nextDeadline: ContinuousClock.Instant? { [notice?.ends, panAt, chat.nextDeadline].compactMap { $0 }.min() }
 
     /// True when what is typed and pointed reaches the other device.
     var controls: Bool { phase == .active && !options.isViewOnly && permissions?.control == true }
@@ -137,6 +138,7 @@ package struct ViewerWindow {
             guard clipboard != text else { return }
             clipboard = text
             return actions.append(.setClipboard(text))
+        case .said(let text): chat.add(text, from: options.device, at: now)
         case .notice(let text): notice = (text, now + Self.noticeTime)
         }
         changed()
@@ -161,11 +163,18 @@ package struct ViewerWindow {
     }
 
     /// Takes in that a key went down.
-    package mutating func pressed(_ key: WindowKey, isRepeat: Bool = false) {
+    package mutating func pressed(_ key: WindowKey, isRepeat: Bool = false, at now: ContinuousClock.Instant) {
         if let action = WindowAction(shortcut: key) {
             releaseHeld()
             if !isRepeat || isRepeatable(action) { perform(action) }
             return
+        }
+        guard !chat.isOpen else {
+            if let line = chat.pressed(key) {
+                chat.add(line, from: "You", at: now)
+                actions.append(.send(.said(line)))
+            }
+            return changed()
         }
         send(keyboard.pressed(key, isRepeat: isRepeat))
     }
@@ -174,7 +183,11 @@ package struct ViewerWindow {
     package mutating func released(_ usage: UInt16) { send(keyboard.released(usage)) }
 
     /// Takes in text that was typed or composed.
-    package mutating func typed(_ text: String) { send(keyboard.typed(text)) }
+    package mutating func typed(_ text: String) {
+        guard chat.isOpen else { return send(keyboard.typed(text)) }
+        chat.typed(text)
+        changed()
+    }
 
     /// Takes in where the pointer is; `nil`: it has left the window.
     package mutating func pointerMoved(to place: (x: Int, y: Int)?, at now: ContinuousClock.Instant) {
@@ -249,6 +262,7 @@ package struct ViewerWindow {
             self.notice = nil
             changed()
         }
+        if chat.timedOut(at: now) { changed() }
         if let panAt, panAt <= now {
             guard let push = pushes(pointer) else { return self.panAt = nil }
             self.panAt = now + Self.panTime
@@ -280,6 +294,9 @@ package struct ViewerWindow {
             isGrabbed.toggle()
             actions.append(.setGrab(isGrabbed))
         case .statistics: options.showsStatistics.toggle()
+        case .chat:
+            releaseHeld()
+            chat.toggle()
         case .toolbar: toolbar.toggle()
         case .keys: toolbar.toggleKeys()
         case .type(let combination): type(combination)

@@ -10,6 +10,8 @@
     /// All keys are the other device's, the window manager's too.
     case grab
     case statistics
+    /// The line in which something is written to the person at the screen.
+    case chat
     case toolbar
     /// The menu of keys that cannot be typed here.
     case keys
@@ -44,6 +46,7 @@
             case "s": self = .statistics
             case "t": self = .toolbar
             case "k": self = .keys
+            case "c": self = .chat
             case "x": self = .leave
             default: return nil
             }

@@ -26,6 +26,8 @@ package import KithWire
     case statistics(WindowStatistics)
     /// The other device's clipboard has this text.
     case clipboard(String)
+    /// The person at the screen wrote a line.
+    case said(String)
     /// Something that a person should read.
     case notice(String)
 
@@ -98,6 +100,8 @@ package import KithWire
     case display(UInt32)
     /// The clipboard here has this text now.
     case clipboard(String)
+    /// The person wrote a line to the one at the screen.
+    case said(String)
     /// The person put a file on the window.
     case dropped(path: String)
     /// The person closed the window.

@@ -42,4 +42,28 @@ import Testing
             await evil.remove()
         }
     }
+
+    @Test func `labels and favorites find a device among others, and outlive another pairing`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone)
+            let labelled = try await laptop.expect("label", "phone", "Home", "work", "home", "--favorite")
+            #expect(labelled == "phone has the labels Home, work, and comes first.\n")
+            #expect(try await laptop.expect("devices", "--cached").contains("phone *"))
+            #expect(try await laptop.expect("devices", "--cached", "--label", "HOME", "--favorites").contains("phone"))
+            let none = try await laptop.kith(["devices", "--cached", "--label", "home", "--label", "garden"])
+            #expect(none.status == 0 && none.output.isEmpty && none.error.contains("kith label"), "\(none)")
+            for (label, status) in [("two words", 64 as Int32), ("", 64), ("--remove=garden", 3)] {
+                let refused = try await laptop.kith(["label", "phone", "ok", label])
+                #expect(refused.status == status, "\(label): \(refused)")
+            }
+            // What was refused changed nothing.
+            let json = try await laptop.expect("devices", "--cached", "--json")
+            #expect(json.contains("\"Home\"") && !json.contains("\"ok\"") && json.contains("\"isFavorite\" : true"))
+            try await laptop.invite(phone)
+            let details = try await laptop.expect("devices", "phone", "--cached")
+            #expect(details.contains("Home work") && details.contains("favorite"), "\(details)")
+            let plain = try await laptop.expect("label", "phone", "--remove", "work", "--no-favorite")
+            #expect(plain == "phone has the labels Home.\n")
+        }
+    }
 }

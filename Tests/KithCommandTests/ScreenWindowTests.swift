@@ -115,6 +115,7 @@ struct ScreenWindowTests {
                 try await eventually(within: .seconds(30)) { try await !isShifted(stage, typed) }
             }
             try await stage.desk.run("xdotool", ["keyup", "shift"])
+            try await saying({ "no lines are exchanged" }) { try await chat(stage, window) }
             // Its own shortcut closes it.
             try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "key", "ctrl+alt+shift+x"])
             let outcome = try await running.outcome(seconds: 30)
@@ -129,6 +130,27 @@ struct ScreenWindowTests {
             Issue.record("\(what())")
             throw error
         }
+    }
+
+    /// Lines go from the window to the command there, and back.
+    private func chat(_ stage: Stage, _ window: String) async throws {
+        let typed = try String(contentsOfFile: stage.laptop.path("typed"), encoding: .utf8)
+        try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "key", "ctrl+alt+shift+c"])
+        try await stage.desk.run("xdotool", ["type", "--delay", "20", "Which one?"])
+        try await stage.desk.run("xdotool", ["key", "Return", "Escape"])
+        // As bytes: another window above has them in a form of its own.
+        func picture() async throws -> [UInt8] { try await stage.desk.run("xwd", ["-silent", "-id", window]) }
+        var before = try await picture()
+        var said = ""
+        try await eventually(within: .seconds(30)) {
+            // Of what was written before it tells first.
+            before = try await picture()
+            said = try await stage.laptop.kith(["screen", "chat"], input: Data("The left one\n".utf8)).output
+            return said == "phone: Which one?\nyou: The left one\n"
+        }
+        // It is drawn over the picture.
+        try await eventually(within: .seconds(30)) { try await picture() != before }
+        #expect(try String(contentsOfFile: stage.laptop.path("typed"), encoding: .utf8) == typed)
     }
 
     private func clipboards(_ stage: Stage) async throws {
@@ -175,7 +197,11 @@ struct ScreenWindowTests {
             let closed = try stage.open()
             // As a window manager asks a program to close: openbox does it by this key.
             let window = try await stage.window()
-            try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "key", "alt+F4"])
+            try await eventually(within: .seconds(30)) {
+                // It may not have taken the window over yet; and once that is gone, nobody has it.
+                _ = try? await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "key", "alt+F4"])
+                return !closed.process.isRunning
+            }
             let outcome = try await closed.outcome(seconds: 30)
             #expect(outcome.status == 0 && outcome.error.isEmpty, "\(outcome)")
             let interrupted = try stage.open("--stats")

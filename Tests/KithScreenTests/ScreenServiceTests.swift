@@ -12,29 +12,11 @@ import Testing
 
 @Suite("A screen, from the host to the viewer", .timeLimit(.minutes(8)))
 struct ScreenServiceTests {
-    private func following<Result: Sendable>(
-        _ viewer: ScreenViewer, _ body: @escaping @Sendable (ViewerWitness) async throws -> Result
-    ) async throws -> Result {
-        let witness = ViewerWitness()
-        return try await withThrowingTaskGroup(of: Result?.self) { group in
-            group.addTask {
-                try await viewer.run { witness.note($0) }
-                return nil
-            }
-            group.addTask { try await body(witness) }
-            defer { group.cancelAll() }
-            while let result = try await group.next() {
-                if let result { return result }
-            }
-            throw KithError(.internal, "nothing was done")
-        }
-    }
-
     @Test("The viewer's picture is the host's, bit for bit, whatever is drawn")
     func exact() async throws {
         let stage = try Stage()
         let viewer = ScreenViewer(Client(stage.owner()), of: nil, options: .init())
-        try await following(viewer) { _ in
+        try await viewer.following { _ in
             try await stage.source.scribble(60)
             try await eventually { viewer.colours == stage.source.pixels }
         }
@@ -57,7 +39,7 @@ struct ScreenServiceTests {
     func displays() async throws {
         let stage = try Stage()
         let viewer = ScreenViewer(Client(stage.owner()), of: nil, options: .init())
-        try await following(viewer) { witness in
+        try await viewer.following { witness in
             try await eventually { viewer.colours == stage.source.pixels }
             stage.source.resize(width: 200, height: 300)
             try await eventually { viewer.colours == stage.source.pixels }
@@ -76,7 +58,7 @@ struct ScreenServiceTests {
         options.wants.control = true
         let viewer = ScreenViewer(Client(stage.owner()), of: nil, options: options)
         let key = ScreenInput.Key(symbol: 0x61, code: 30)
-        try await following(viewer) { witness in
+        try await viewer.following { witness in
             try await eventually { witness.opened != nil }
             try await viewer.send(.move(x: 5, y: 7))
             try await viewer.send(.move(x: 9_999, y: -9_999))
@@ -97,7 +79,7 @@ struct ScreenServiceTests {
         var options = ScreenViewer.Options()
         options.wants = .init(control: true, clipboard: true)
         let viewer = ScreenViewer(Client(stage.carrier(Stage.foreign, [.screen(.control)])), of: nil, options: options)
-        try await following(viewer) { witness in
+        try await viewer.following { witness in
             try await eventually { try await owner.call(ScreenSessions.List.self, Nothing()).sessions.count == 1 }
             let waiting = try await owner.call(ScreenSessions.List.self, Nothing()).sessions[0]
             #expect(waiting.state == .waiting && waiting.device == Stage.foreign)
@@ -163,7 +145,7 @@ struct ScreenServiceTests {
     func names() async throws {
         let stage = try Stage(.init(consent: .unattended))
         let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
-        try await following(viewer) { witness in
+        try await viewer.following { witness in
             try await eventually { witness.opened != nil }
             let session = try #require(witness.opened?.session)
             let other = Client(stage.carrier(Stage.own))
@@ -188,7 +170,7 @@ struct ScreenServiceTests {
         var options = ScreenViewer.Options()
         options.wants.control = true
         let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: options)
-        try await following(viewer) { witness in
+        try await viewer.following { witness in
             try await eventually { witness.opened != nil }
             let session = try #require(witness.opened?.session)
             try await viewer.send(.button(.left, isDown: true))
@@ -368,7 +350,7 @@ struct ScreenServiceTests {
     func flood() async throws {
         let stage = try Stage(.init(consent: .unattended))
         let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
-        try await following(viewer) { _ in
+        try await viewer.following { _ in
             for number in 0..<20_000 as Range<UInt64> {
                 try await viewer.send(.received(number: number &* 977, first: .max, last: number))
                 if number % 1_000 == 0 { try await viewer.send(.refresh) }

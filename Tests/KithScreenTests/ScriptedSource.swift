@@ -22,6 +22,8 @@ final class ScriptedSource: ScreenSource {
         var offered: [ScreenClipboard.Format] = []
         var content: (@Sendable (ScreenClipboard.Format) async throws -> [UInt8])?
         var closed = 0
+        var canBeDark = true
+        var darkness: [Bool] = []
     }
 
     let name = "a script"
@@ -44,6 +46,8 @@ final class ScriptedSource: ScreenSource {
     var notices: [ScreenNotice] { state.withLock { $0.notices } }
     var offered: [ScreenClipboard.Format] { state.withLock { $0.offered } }
     var clipboardReads: Int { state.withLock { $0.reads } }
+    /// Each time it was darkened or lit.
+    var darkness: [Bool] { state.withLock { $0.darkness } }
     var timesClosed: Int { state.withLock { $0.closed } }
 
     /// Fills a rectangle and says that it changed.
@@ -188,6 +192,14 @@ final class ScriptedSource: ScreenSource {
             state.decide = decide
         }
         return true
+    }
+
+    /// It cannot be darkened, as most cannot.
+    func isAlwaysLit() { state.withLock { $0.canBeDark = false } }
+
+    func setDark(_ isDark: Bool) async throws(KithError) {
+        guard state.withLock({ $0.canBeDark }) else { throw KithError(.unsupported, "It cannot be kept dark.") }
+        state.withLock { $0.darkness.append(isDark) }
     }
 
     func close() async {

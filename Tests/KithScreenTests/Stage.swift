@@ -56,6 +56,7 @@ final class ViewerWitness: Sendable {
         var permissions: Screen.Permissions?
         var control: [Bool] = []
         var openings = 0
+        var lines: [String] = []
     }
 
     private let state = Mutex(State())
@@ -65,6 +66,7 @@ final class ViewerWitness: Sendable {
     var shown: UInt32? { state.withLock { $0.shown } }
     var permissions: Screen.Permissions? { state.withLock { $0.permissions } }
     var isExact: Bool { state.withLock { $0.isExact } }
+    var lines: [String] { state.withLock { $0.lines } }
     var control: [Bool] { state.withLock { $0.control } }
 
     func note(_ event: ScreenViewer.Event) {
@@ -79,6 +81,7 @@ final class ViewerWitness: Sendable {
                 state.shown = shown
             case .permissions(let permissions): state.permissions = permissions
             case .control(let isInControl, _): state.control.append(isInControl)
+            case .said(let line): state.lines.append(line.text)
             case .pointer: break
             }
         }
@@ -86,6 +89,25 @@ final class ViewerWitness: Sendable {
 }
 
 extension ScreenViewer {
+    /// Runs a session while `body` does.
+    func following<Result: Sendable>(
+        _ body: @escaping @Sendable (ViewerWitness) async throws -> Result
+    ) async throws -> Result {
+        let witness = ViewerWitness()
+        return try await withThrowingTaskGroup(of: Result?.self) { group in
+            group.addTask { [self] in
+                try await run { witness.note($0) }
+                return nil
+            }
+            group.addTask { try await body(witness) }
+            defer { group.cancelAll() }
+            while let result = try await group.next() {
+                if let result { return result }
+            }
+            throw KithError(.internal, "nothing was done")
+        }
+    }
+
     /// The pixels, row by row, without the byte that means nothing.
     var colours: [UInt32] {
         withPicture { picture in

@@ -85,7 +85,7 @@ import Testing
 
     @Test func `what is held is let go when the keyboard goes elsewhere, once`() {
         var window = window()
-        window.pressed(key(224))
+        window.pressed(key(224), at: .now)
         window.pointerMoved(to: (400, 300), at: start)
         window.button(.right, isDown: true)
         _ = inputs(&window)
@@ -100,10 +100,10 @@ import Testing
 
     @Test func `while the connection is sought nothing is sent, and what was held is forgotten`() {
         var window = window()
-        window.pressed(key(225))
+        window.pressed(key(225), at: .now)
         _ = inputs(&window)
         window.received(.phase(.reconnecting), at: start)
-        window.pressed(key(4, "a"))
+        window.pressed(key(4, "a"), at: .now)
         window.typed("a")
         window.released(225)
         window.pointerMoved(to: (10, 10), at: start)
@@ -124,9 +124,9 @@ import Testing
 
     @Test func `shortcuts are the window's, and leave nothing held there`() {
         var window = window()
-        for usage in [224, 226, 225] as [UInt16] { window.pressed(key(usage)) }
+        for usage in [224, 226, 225] as [UInt16] { window.pressed(key(usage), at: .now) }
         _ = inputs(&window)
-        window.pressed(key(10, "g", Self.all))
+        window.pressed(key(10, "g", Self.all), at: .now)
         // The letter's text may follow.
         window.typed("G")
         var actions = drain(&window)
@@ -136,31 +136,31 @@ import Testing
         window.released(10)
         for usage in [224, 226, 225] as [UInt16] { window.released(usage) }
         #expect(inputs(&window).isEmpty)
-        window.pressed(key(10, "g", Self.all))
+        window.pressed(key(10, "g", Self.all), at: .now)
         actions = drain(&window)
         #expect(actions.contains(.setGrab(false)) && actions.contains(.setTitle("laptop")))
-        window.pressed(key(30, "1", Self.all))
+        window.pressed(key(30, "1", Self.all), at: .now)
         #expect(window.transform.scale == 1)
-        window.pressed(key(46, "=", Self.all))
+        window.pressed(key(46, "=", Self.all), at: .now)
         #expect(window.transform.scale == 1.25)
-        window.pressed(key(39, "0", Self.all))
+        window.pressed(key(39, "0", Self.all), at: .now)
         #expect(window.transform.scale == 2)
-        window.pressed(key(27, "x", Self.all))
+        window.pressed(key(27, "x", Self.all), at: .now)
         #expect(drain(&window).suffix(2) == [.send(.closed), .leave])
         // Another letter is the other device's.
-        window.pressed(key(20, "q", Self.all))
+        window.pressed(key(20, "q", Self.all), at: .now)
         #expect(inputs(&window).count == 1)
     }
 
     @Test func `who only looks sends nothing, and can be made to type only where that was asked for`() {
         var window = window { $0.isViewOnly = true }
-        window.pressed(key(40))
+        window.pressed(key(40), at: .now)
         window.pointerMoved(to: (10, 10), at: start)
         window.button(.left, isDown: true)
         window.scrolled(x: 0, y: 1)
         #expect(inputs(&window).isEmpty && window.titleText == "laptop – view only")
         window.perform(.viewOnly)
-        window.pressed(key(40))
+        window.pressed(key(40), at: .now)
         #expect(inputs(&window).count == 1)
         window.perform(.viewOnly)
         #expect(inputs(&window) == [.release])
@@ -169,7 +169,7 @@ import Testing
             $0.mayControl = false
         }
         strict.perform(.viewOnly)
-        strict.pressed(key(40))
+        strict.pressed(key(40), at: .now)
         #expect(inputs(&strict).isEmpty)
         #expect(!strict.toolbar.buttons.contains { $0.title == "View only" })
     }
@@ -177,7 +177,7 @@ import Testing
     @Test func `a permission that is taken away ends what it was for`() {
         var window = window()
         window.received(.permissions(.init()), at: start)
-        window.pressed(key(40))
+        window.pressed(key(40), at: .now)
         window.clipboardChanged("secret")
         #expect(!window.readsClipboard)
         #expect(drain(&window).allSatisfy { if case .send = $0 { false } else { true } })
@@ -266,6 +266,56 @@ import Testing
         window.received(.control(isInControl: false, by: "phone"), at: start)
         #expect(window.scene.items == [.pointer(PixelRectangle(x: 98, y: 120, width: 4, height: 4))])
         #expect(window.titleText == "laptop – phone controls")
+    }
+
+    /// The lines of text that are drawn.
+    private func texts(_ window: ViewerWindow) -> [String] {
+        window.scene.items.compactMap { if case .text(let text, _, _, _) = $0 { text } else { nil } }
+    }
+
+    @Test func `a line is written over the picture, and none of it is typed there`() {
+        var window = window()
+        window.pressed(key(4, "a"), at: start)
+        window.typed("a")
+        window.pressed(key(6, "c", Self.all), at: start)
+        // Some systems report the text of a shortcut as well.
+        window.typed("C")
+        #expect(inputs(&window).last == .release)
+        for (usage, text) in [(11, "h"), (8, "é")] as [(UInt16, String)] {
+            window.pressed(key(usage, text.unicodeScalars.first), at: start)
+            window.typed(text)
+            window.released(usage)
+        }
+        window.typed(String(repeating: "x", count: 499))
+        window.typed("?!")
+        window.pressed(key(42), at: start)
+        #expect(texts(window).last == "hé?▏" || texts(window).contains("hé?▏"), "\(texts(window))")
+        window.pressed(key(40), at: start)
+        #expect(drain(&window).contains(.send(.said("hé?"))))
+        #expect(texts(window).contains("You: hé?"))
+        // Nothing in it: nothing is sent.
+        window.pressed(key(40), at: start)
+        window.pressed(key(41), at: start)
+        #expect(drain(&window).allSatisfy { if case .send = $0 { false } else { true } })
+        window.pressed(key(40), at: start)
+        #expect(inputs(&window).count == 1)
+    }
+
+    @Test func `what the person there writes is shown for a while, and as long as one writes oneself`() {
+        var window = window()
+        window.received(.said("Is it the one behind?"), at: start)
+        let text = "laptop: Is it the one behind?"
+        #expect(texts(window).contains(text) && window.nextDeadline == start + WindowChat.lineTime)
+        window.perform(.chat)
+        window.timedOut(at: start + .seconds(100))
+        #expect(texts(window).contains(text) && window.nextDeadline == nil)
+        window.perform(.chat)
+        window.timedOut(at: start + .seconds(100))
+        #expect(!texts(window).contains(text))
+        // A long one in rows, none of them wider than the window.
+        window.received(.said(String(repeating: "many words ", count: 40)), at: start)
+        let rows = texts(window)
+        #expect(rows.count == 3 && rows.allSatisfy { $0.count * 8 <= 800 }, "\(rows)")
     }
 
     @Test func `a notice goes by itself, statistics stay, and neither is wider than the window`() {

@@ -195,6 +195,15 @@ public struct DevicesNamespace: Sendable {
         try await client.call(Devices.ChangeGrants.self, input, on: device, options: options)
     }
 
+    /// Gives labels to a paired device, or takes them away.
+    ///
+    /// The action `devices.label`. Callers: owner.
+    public func label(
+        _ input: Devices.Label.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Devices.Label.Output {
+        try await client.call(Devices.Label.self, input, on: device, options: options)
+    }
+
     /// Lists the paired devices: online, path, round trip, grants.
     ///
     /// The query `devices.list`. Callers: owner.
@@ -1158,6 +1167,15 @@ public struct ScreenNamespace: Sendable {
         try await client.call(ScreenSessions.Change.self, input, on: device, options: options)
     }
 
+    /// Exchanges lines of text with the person at a screen.
+    ///
+    /// The stream `screen.chat`. Callers: grant screen:view.
+    public func chat(
+        _ input: Screen.Chat.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Screen.Chat> {
+        try await client.open(Screen.Chat.self, input, on: device, options: options)
+    }
+
     /// Exchanges clipboards with a screen.
     ///
     /// The stream `screen.clipboard`. Callers: grant screen:clipboard.
@@ -1228,6 +1246,15 @@ public struct ScreenNamespace: Sendable {
         _ input: ScreenSessions.SetRules.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> ScreenSessions.SetRules.Output {
         try await client.call(ScreenSessions.SetRules.self, input, on: device, options: options)
+    }
+
+    /// Exchanges lines of text with those who see this screen.
+    ///
+    /// The stream `screen.talk`. Callers: owner.
+    public func talk(
+        _ input: ScreenSessions.Talk.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<ScreenSessions.Talk> {
+        try await client.open(ScreenSessions.Talk.self, input, on: device, options: options)
     }
 
     /// Shows a display as it changes.

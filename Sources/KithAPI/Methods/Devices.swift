@@ -56,6 +56,10 @@ public enum Devices {
         /// The end of the certificate by which it is known, in seconds since 1970, after which it is cut off; `nil` for one
         /// that people paired.
         public var certifiedUntil: Int64?
+        /// The labels that its owner here gave it, in order; `nil` for none.
+        public var labels: [String]?
+        /// Whether it comes first in lists; `nil`: no.
+        public var isFavorite: Bool?
 
         /// Makes a description of a device.
         public init(
@@ -167,6 +171,35 @@ public enum Devices {
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
             "devices.rename", by: .owner, isIdempotent: true, "Gives a paired device another name on this one.")
+    }
+
+    /// Gives a paired device labels, by which it is found among many, or takes them away; they say nothing about rights.
+    public enum Label: Method {
+        /// The input: the device and the change.
+        public struct Input: Codable, Hashable, Sendable {
+            /// The device, as ``Reference/device``.
+            public var device: String
+            /// The labels to give: 1 to 63 letters, digits, `-`, `_` or `.` each, at most 16 in all.
+            public var add: [String]
+            /// The labels to take away.
+            public var remove: [String]
+            /// Whether it comes first in lists from now on; absent: as before.
+            public var isFavorite: Bool?
+
+            /// Makes the input.
+            public init(device: String, add: [String], remove: [String], isFavorite: Bool? = nil) {
+                self.device = device
+                self.add = add
+                self.remove = remove
+                self.isFavorite = isFavorite
+            }
+        }
+
+        /// The answer: the device with its labels.
+        public typealias Output = Info
+        /// The stable name on every wire.
+        public static let header = MethodHeader.action(
+            "devices.label", by: .owner, isIdempotent: true, "Gives labels to a paired device, or takes them away.")
     }
 
     /// Changes what a paired device may do here; running work that loses its grant is cut off.
@@ -349,6 +382,13 @@ extension Devices.List.Input: OmissibleInput {
     public static var usual: Self { Self(probe: false) }
     /// None.
     public static var required: Set<String> { [] }
+}
+
+extension Devices.Label.Input: OmissibleInput {
+    /// No label is given, none taken away.
+    public static var usual: Self { Self(device: "", add: [], remove: []) }
+    /// The device.
+    public static var required: Set<String> { ["device"] }
 }
 
 extension Devices.ChangeGrants.Input: OmissibleInput {

@@ -1,4 +1,5 @@
 import KithIdentity
+public import KithWire
 
 /// The screen of a device: to be seen with the grant `screen:view`, and controlled with `screen:control`.
 ///
@@ -11,6 +12,7 @@ import KithIdentity
 ///       │◀═ ScreenUpdate … ScreenReply ═▶│  pictures and the cursor; what has been received
 ///       │──────── Control ────────────▶│  ScreenInput ═▶
 ///       │──────── Clipboard ──────────▶│  ScreenClipboard ═ both ways
+///       │──────── Chat ───────────────▶│  ChatLine ═ both ways
 public enum Screen {
     /// A rectangle of pixels, half-open at its right and lower edge.
     public struct Rectangle: Codable, Hashable, Sendable {
@@ -63,19 +65,26 @@ public enum Screen {
         /// What can be seen can be recorded by other means. This is for viewers that ask, and for the person who is seen
         /// to know of it. Who asks for it without the grant is not let in with less: ``View`` fails with `.denied`.
         public var record: Bool?
+        /// Keep the screen dark for whoever is in front of it; absent, as older devices leave it: no.
+        ///
+        /// Who asks for it without the grant, or of a screen that cannot be darkened, is not let in with less: ``View``
+        /// fails with `.denied` or `.unsupported`.
+        public var privacy: Bool?
 
         /// Makes permissions.
-        public init(control: Bool = false, clipboard: Bool = false, record: Bool? = nil) {
+        public init(control: Bool = false, clipboard: Bool = false, record: Bool? = nil, privacy: Bool? = nil) {
             self.control = control
             self.clipboard = clipboard
             self.record = record
+            self.privacy = privacy
         }
 
         /// The permissions that are in both.
         public func within(_ most: Permissions) -> Permissions {
             Permissions(
                 control: control && most.control, clipboard: clipboard && most.clipboard,
-                record: record == true && most.record == true ? true : nil)
+                record: record == true && most.record == true ? true : nil,
+                privacy: privacy == true && most.privacy == true ? true : nil)
         }
     }
 
@@ -232,5 +241,65 @@ public enum Screen {
         public typealias Upstream = ScreenClipboard
         /// What the host's has.
         public typealias Downstream = ScreenClipboard
+    }
+
+    /// Exchanges lines of text with the person at the screen.
+    public enum Chat: StreamMethod {
+        /// The input: the session.
+        public typealias Input = Control.Input
+        /// The answer: nothing.
+        public typealias Output = Nothing
+        /// The stable name on every wire.
+        public static let header = MethodHeader.stream(
+            "screen.chat", by: .grant(.screen, "view"), "Exchanges lines of text with the person at a screen.")
+        /// The access a caller needs.
+        public static func access(for input: Input) -> Access { .granted(.screen(.view)) }
+        /// What the viewer's person writes.
+        public typealias Upstream = ChatLine
+        /// What the person at the screen writes.
+        public typealias Downstream = ChatLine
+    }
+
+    /// A line that one person writes to another during a session.
+    public struct ChatLine: StreamMessage, Hashable {
+        /// The most characters of a line, in Unicode scalars.
+        public static let lengthLimit = 500
+        /// 2,100 bytes.
+        public static var sizeLimit: Int { 2_100 }
+
+        /// One line, 1…500 scalars, none of which controls anything.
+        public let text: String
+
+        /// Makes a line of what was written: of several lines one.
+        ///
+        /// - Throws: `KithError` `.invalid` when nothing is left, or more than ``lengthLimit`` scalars.
+        public init(_ text: String) throws(KithError) {
+            let scalars = text.unicodeScalars.map { Self.isPlain($0) ? $0 : " " }
+            var line = String(String.UnicodeScalarView(scalars))
+            while line.hasPrefix(" ") { line.removeFirst() }
+            while line.hasSuffix(" ") { line.removeLast() }
+            guard !line.isEmpty else { throw KithError(.invalid, "There is nothing in that line.") }
+            guard line.unicodeScalars.count <= Self.lengthLimit else {
+                throw KithError(.invalid, "A line has at most \(Self.lengthLimit) characters.")
+            }
+            self.text = line
+        }
+
+        private enum CodingKeys: CodingKey { case text }
+
+        /// Reads a line, as ``init(_:)`` takes it.
+        public init(from decoder: any Decoder) throws {
+            self = try Self(try decoder.container(keyedBy: CodingKeys.self).decode(String.self, forKey: .text))
+        }
+
+        /// Whether a scalar is only itself: it moves nothing, hides nothing, and turns no text around.
+        private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
+            switch scalar.properties.generalCategory {
+            case .control, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: false
+            // Joiners are parts of letters and emoji.
+            case .format: scalar == "\u{200D}" || scalar == "\u{200C}"
+            default: true
+            }
+        }
     }
 }

@@ -163,6 +163,51 @@ public enum ScreenSessions {
             "screen.end", by: .owner, isIdempotent: true, "Ends sessions of this screen.")
     }
 
+    /// Exchanges lines of text with those who see this screen, until the caller leaves.
+    ///
+    /// The last lines of sessions that are still shown come first.
+    public enum Talk: StreamMethod {
+        /// The input: with whom.
+        public typealias Input = End.Input
+
+        /// A line, and whose it is.
+        public struct Line: StreamMessage, Hashable {
+            /// 4,096 bytes.
+            public static var sizeLimit: Int { 4_096 }
+            /// The session.
+            public var session: String
+            /// The name of its device; absent for a line of this device's person.
+            public var name: String?
+            /// When it was written, in seconds since 1970.
+            public var time: Int64
+            /// The line.
+            public var line: Screen.ChatLine
+            /// The reason why it reached nobody, as a sentence; absent when it did.
+            public var failure: String?
+
+            /// Describes a line.
+            public init(
+                session: String, name: String?, time: Int64, line: Screen.ChatLine, failure: String? = nil
+            ) {
+                self.failure = failure
+                self.session = session
+                self.name = name
+                self.time = time
+                self.line = line
+            }
+        }
+
+        /// The answer: nothing.
+        public typealias Output = Nothing
+        /// What this device's person writes: to that session, or to all.
+        public typealias Upstream = Screen.ChatLine
+        /// What everybody writes.
+        public typealias Downstream = Line
+        /// The stable name on every wire.
+        public static let header = MethodHeader.stream(
+            "screen.talk", by: .owner, "Exchanges lines of text with those who see this screen.")
+    }
+
     /// The rules by which a session begins.
     public struct Rules: Codable, Hashable, Sendable {
         /// The times at which a person is asked.

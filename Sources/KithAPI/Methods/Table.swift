@@ -3,6 +3,7 @@ extension API {
     package static let methods: [AnyMethod] = [
         AnyMethod(API.Describe.self), AnyMethod(Audit.List.self), AnyMethod(Devices.ChangeGrants.self),
         AnyMethod(Devices.Forget.self), AnyMethod(Devices.List.self), AnyMethod(Devices.Rename.self),
+        AnyMethod(Devices.Label.self),
         AnyMethod(Events.Follow.self), AnyMethod(Events.Publish.self), AnyMethod(Events.Subscribe.self),
         AnyMethod(Files.Copy.self), AnyMethod(Files.Delete.self), AnyMethod(Files.Duplicate.self),
         AnyMethod(Files.Exists.self), AnyMethod(Files.Find.self), AnyMethod(Files.Follow.self),
@@ -51,7 +52,8 @@ extension API {
         AnyMethod(Annotations.Change.self), AnyMethod(Annotations.Get.self), AnyMethod(Locations.Problems.self),
         AnyMethod(Search.Facets.self),
         AnyMethod(Screen.Displays.self), AnyMethod(Screen.View.self), AnyMethod(Screen.Control.self),
-        AnyMethod(Screen.Clipboard.self), AnyMethod(ScreenSessions.List.self), AnyMethod(ScreenSessions.Watch.self),
+        AnyMethod(Screen.Clipboard.self), AnyMethod(Screen.Chat.self), AnyMethod(ScreenSessions.List.self),
+        AnyMethod(ScreenSessions.Watch.self), AnyMethod(ScreenSessions.Talk.self),
         AnyMethod(ScreenSessions.Decide.self), AnyMethod(ScreenSessions.Change.self),
         AnyMethod(ScreenSessions.End.self), AnyMethod(ScreenSessions.GetRules.self),
         AnyMethod(ScreenSessions.SetRules.self),

@@ -21,10 +21,22 @@ extension Grant: SchemaDescribing {
             "type": "string",
             "description": """
             What a device may do: shell, shell:command=LINE, shell:view, shell:agent, files:read=/PATH, \
-            files:write=/PATH, screen:view, screen:control, screen:clipboard, screen:record, screen:unattended, \
-            forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, library:read, node:PATH.
+            files:write=/PATH, screen:view, screen:control, screen:clipboard, screen:record, screen:privacy, \
+            screen:unattended, forward, forward:to=HOST:PORT, forward:listen=ADDRESS:PORT, library, library:read, \
+            node:PATH.
             """,
             "examples": ["shell", "files:read=/srv/photos", "forward:to=example.org:443"],
+        ]
+    }
+}
+
+extension Screen.ChatLine: SchemaDescribing {
+    /// An object with the text.
+    public static var schema: JSONSchema {
+        [
+            "type": "object", "description": "A line that one person writes to another.",
+            "properties": ["text": ["type": "string", "maxLength": .integer(Int64(lengthLimit))]], "required": ["text"],
+            "examples": [["text": "Is it the window behind?"]],
         ]
     }
 }

@@ -22,7 +22,11 @@ struct DeviceText {
 
     init(_ device: Devices.Info) { self.device = device }
 
-    private var name: String { printable(device.name) + (device.looksLike == nil ? "" : " (!)") }
+    private var name: String {
+        printable(device.name) + (device.isFavorite == true ? " *" : "") + (device.looksLike == nil ? "" : " (!)")
+    }
+
+    private var labels: String { (device.labels ?? []).map(printable).joined(separator: " ") }
 
     /// The device's state: online, or last seen.
     private var state: String {
@@ -155,7 +159,7 @@ struct DeviceText {
         return """
             \(styled(name, .bold))  \(device.id.short)  \(state)\(path.isEmpty ? "" : ", \(path)")\(program.map { ", \($0)" } ?? "")
                 may do here: \(grantsHere.joined(separator: " "))
-                you may there: \(grantsThere.joined(separator: " "))
+                you may there: \(grantsThere.joined(separator: " "))\(labels.isEmpty ? "" : "\n    labels: \(labels)")
             """
     }
 
@@ -169,6 +173,8 @@ struct DeviceText {
         for other in otherPaths.reversed() { lines.insert(("held ready", other), at: 2) }
         let path = path(withKey: true)
         if !path.isEmpty { lines.insert(("path", path), at: 2) }
+        if !labels.isEmpty { lines.append(("labels", labels)) }
+        if device.isFavorite == true { lines.append(("favorite", "yes")) }
         if let failure = device.failure { lines.insert(("reason", printable(failure)), at: 2) }
         for (index, address) in (device.localAddresses ?? []).enumerated() {
             lines.append((index == 0 ? "on the LAN" : "", address.description))

@@ -18,6 +18,7 @@ struct DevicesCommand: AsyncParsableCommand {
 
               kith devices
               kith devices laptop       more about one: its version, its addresses and when each was last good
+              kith devices --label home --favorites    those with a label, or that come first (kith label)
               kith devices --json
               kith subscribe '$registry/peers/>'    each that comes, goes, or is reached another way
             """))
@@ -27,19 +28,28 @@ struct DevicesCommand: AsyncParsableCommand {
     @Argument(help: "Only this device, with its addresses.")
     var device: String?
 
+    @Option(help: "Only devices with this label. May be said several times: those that have all of them.")
+    var label: [String] = []
+
+    @Flag(help: "Only favorites.")
+    var favorites = false
+
     @Flag(help: "Do not try to reach devices that are not connected.")
     var cached = false
 
     func run() async throws {
-        let (devices, waiting) = try await withClient(globals) { client in
+        let (all, waiting) = try await withClient(globals) { client in
             (
                 try await client.call(Devices.List.self, Devices.List.Input(probe: !cached, device: device)),
                 try await PendingRequests(client)
             )
         }
         defer { if !globals.json { waiting.show() } }
+        let devices = Self.ordered(all.filter(isWanted))
         if globals.json {
             printLine(try jsonText(devices))
+        } else if devices.isEmpty, !all.isEmpty {
+            note("None of the paired devices is like that. `kith label DEVICE LABEL` gives a label.")
         } else if devices.isEmpty {
             note("No device is paired with this one. `kith invite` makes an invitation, `kith pair` uses one.")
         } else if device != nil {
@@ -56,5 +66,15 @@ struct DevicesCommand: AsyncParsableCommand {
                         + "kith rename \(device.id.short) NAME")
             }
         }
+    }
+
+    private func isWanted(_ device: Devices.Info) -> Bool {
+        let labels = (device.labels ?? []).map { $0.lowercased() }
+        return label.allSatisfy { labels.contains($0.lowercased()) } && (!favorites || device.isFavorite == true)
+    }
+
+    /// Favorites first, each kind in the order it has.
+    private static func ordered(_ devices: [Devices.Info]) -> [Devices.Info] {
+        devices.filter { $0.isFavorite == true } + devices.filter { $0.isFavorite != true }
     }
 }

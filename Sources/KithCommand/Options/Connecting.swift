@@ -28,7 +28,7 @@ func showingAwaitedDevices<Result>(
 extension Root {
     /// Commands about a device that do not try to reach it, or say themselves that they do.
     private static let unreaching: Set<String> = [
-        "devices", "grant", "rename", "forget", "config", "doctor", "inbox", "trust",
+        "devices", "grant", "rename", "label", "forget", "config", "doctor", "inbox", "trust",
     ]
 
     /// The devices that the command line of this process names and is going to reach.

@@ -15,6 +15,7 @@ let grantsHelp = """
       files:read=/PATH             what is in a folder; files:write=/PATH changes it, too
       screen:view                  seeing the screen, once a person there lets it; screen:control types and points, too
       screen:clipboard             exchanging clipboards with it; screen:record keeping a video of it
+      screen:privacy               keeping it dark there meanwhile
       screen:unattended            all of that without a person there being asked
       forward                      connections to all this device can reach
       forward:to=HOST:PORT         to one place; forward:listen=ADDRESS:PORT listens here

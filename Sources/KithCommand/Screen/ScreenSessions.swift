@@ -57,6 +57,7 @@ struct ScreenSessionsCommand: AsyncParsableCommand {
         if permissions.control { words.append("control") }
         if permissions.clipboard { words.append("clipboard") }
         if permissions.record == true { words.append("record") }
+        if permissions.privacy == true { words.append("keep it dark") }
         return words.joined(separator: ", ")
     }
 }
@@ -70,19 +71,22 @@ struct ScreenAllowCommand: AsyncParsableCommand {
               kith screen allow k7m3
               kith screen allow k7m3 --view-only
               kith screen allow k7m3 --no-recording
+              kith screen allow k7m3 --no-privacy     it may not keep the screen dark, and is told so
             """))
 
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "The session, or the beginning of its name.") var session: String
     @Flag(help: "It sees the screen, and does not control it.") var viewOnly = false
     @Flag(help: "It keeps no recording.") var noRecording = false
+    @Flag(help: "It does not keep the screen dark; who asked for that is not let in without.") var noPrivacy = false
 
     func run() async throws {
         let answer = try await runningClient(globals).call(
             ScreenSessions.Decide.self,
             .init(
                 session: session,
-                permissions: .init(control: !viewOnly, clipboard: !viewOnly, record: !noRecording)))
+                permissions: .init(
+                    control: !viewOnly, clipboard: !viewOnly, record: !noRecording, privacy: !noPrivacy)))
         if globals.json { return printLine(try jsonText(answer)) }
         note("\(printable(answer.name)) may now: \(ScreenSessionsCommand.words(answer.permissions)).")
     }
@@ -114,6 +118,7 @@ struct ScreenLimitCommand: AsyncParsableCommand {
               kith screen limit k7m3 --view-only
               kith screen limit k7m3 --control        again, if it was let in with that
               kith screen limit k7m3 --no-recording
+              kith screen limit k7m3 --no-privacy     the screen is lit again
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -122,13 +127,15 @@ struct ScreenLimitCommand: AsyncParsableCommand {
     @Flag(help: "See, control and exchange clipboards, as far as it was let in with that.") var control = false
     @Flag(help: "Keep no recording from now on.") var noRecording = false
     @Flag(help: "Keep one again, if it was let in with that.") var recording = false
+    @Flag(help: "Light the screen again.") var noPrivacy = false
 
     func validate() throws {
         guard !(viewOnly && control), !(recording && noRecording) else {
             throw ValidationError("Say one of --view-only and --control, and one of --recording and --no-recording.")
         }
-        guard viewOnly || control || recording || noRecording else {
-            throw ValidationError("Say what is to change: --view-only, --control, --recording or --no-recording.")
+        guard viewOnly || control || recording || noRecording || noPrivacy else {
+            throw ValidationError(
+                "Say what is to change: --view-only, --control, --recording, --no-recording or --no-privacy.")
         }
     }
 
@@ -139,6 +146,7 @@ struct ScreenLimitCommand: AsyncParsableCommand {
         var permissions = sessions.first { $0.id.hasPrefix(session) }?.permissions ?? Screen.Permissions()
         if viewOnly || control { (permissions.control, permissions.clipboard) = (control, control) }
         if recording || noRecording { permissions.record = recording }
+        if noPrivacy { permissions.privacy = nil }
         let answer = try await client.call(
             ScreenSessions.Change.self, .init(session: session, permissions: permissions))
         if globals.json { return printLine(try jsonText(answer)) }

@@ -14,6 +14,8 @@ import Synchronization
 final class ScreenTerminal: ScreenDisplay {
     /// The time between two pictures.
     private static let pause = Duration.milliseconds(100)
+    /// The life of a line that the person there wrote.
+    private static let lineTime = Duration.seconds(30)
     /// The time a terminal has to say whether it shows pictures.
     private static let graphicsPatience = Duration.seconds(2)
     /// The time an ESC waits for the rest of a key.
@@ -33,6 +35,8 @@ final class ScreenTerminal: ScreenDisplay {
         var cell: (width: Int, height: Int)?
         var mustRedraw = false
         var controller: String?
+        /// The last line of the person there, and until when it is shown.
+        var said: (text: String, ends: ContinuousClock.Instant)?
     }
 
     private let name: String
@@ -59,6 +63,7 @@ final class ScreenTerminal: ScreenDisplay {
             case .opened(let output): state.takesInput = output.permissions.control
             case .permissions(let permissions): state.takesInput = permissions.control
             case .control(let isInControl, let controller): state.controller = isInControl ? nil : controller
+            case .said(let line): state.said = (line.text, .now + Self.lineTime)
             case .picture, .pointer, .displays: break
             }
         }
@@ -210,6 +215,7 @@ final class ScreenTerminal: ScreenDisplay {
 
     private func status(_ state: State, _ viewer: ScreenViewer) -> String {
         let size = viewer.withPicture { $0.size }
+        if let said = state.said, said.ends > .now { return "\(printable(name)) says: \(said.text)" }
         let news: String =
             switch state.phase {
             case .active where size.area == 0: "waits for the picture"

@@ -13,6 +13,8 @@ struct ScreenViewOptions: ParsableArguments {
     var isViewOnly = false
     @Flag(name: .customLong("no-clipboard"), help: "Leave both clipboards alone.") var leavesClipboard = false
 
+    @Flag(help: "Keep the screen there dark for whoever is in front of it, as long as this lasts.") var privacy = false
+
     func validate() throws {
         guard (1...100).contains(quality) else { throw ValidationError("--quality is 1 to 100.") }
         guard (1...240).contains(rate) else { throw ValidationError("--rate is 1 to 240 pictures a second.") }
@@ -24,7 +26,8 @@ struct ScreenViewOptions: ParsableArguments {
         options.display = display
         options.quality = quality
         options.rate = rate
-        options.wants = Screen.Permissions(control: !isViewOnly, clipboard: !isViewOnly && !leavesClipboard)
+        options.wants = Screen.Permissions(
+            control: !isViewOnly, clipboard: !isViewOnly && !leavesClipboard, privacy: privacy ? true : nil)
         return options
     }
 }

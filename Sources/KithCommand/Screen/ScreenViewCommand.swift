@@ -17,6 +17,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
               kith screen laptop --vnc 5900             for any VNC viewer: vncviewer :0
               kith screen laptop --terminal             in this terminal; ctrl+] leaves
               kith screen laptop --record lesson.mkv    keep it as a video, too
+              kith screen laptop --privacy              dark for whoever is in front of it
               kith screen view list                     a device that is called list
 
             The pointer near the middle of the window's upper edge shows a handle for the toolbar: sizes, full screen,
@@ -28,6 +29,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
               Ctrl+Alt+Shift++   larger; -: smaller; arrows move it
               Ctrl+Alt+Shift+G   grab the keyboard, or let it go
               Ctrl+Alt+Shift+V   only look, or type again
+              Ctrl+Alt+Shift+C   write to the person there, who reads it on the screen
               Ctrl+Alt+Shift+T   the toolbar; K: keys to send; S: statistics
               Ctrl+Alt+Shift+X   leave
 
@@ -38,6 +40,10 @@ struct ScreenViewCommand: AsyncParsableCommand {
 
             With --vnc a viewer connects to this machine only, and with the password that is printed; viewers may come
             and go, also several at once. --vnc ./laptop.sock is a socket for those of this user only.
+
+            With --privacy the monitors there are dark, where their X server can do that; it needs the grant
+            screen:privacy there. They are lit again at the end, also when kith there is killed; Ctrl+Alt+Pause on the
+            keyboard there ends it.
 
             A recording needs the grant screen:record there, and whoever is at that screen is told of it. It plays up to
             its last picture even if kith was killed; with --no-window there is nothing else.
@@ -98,6 +104,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
     private var session: ScreenViewer.Options {
         var session = view.session
         if recording.path != nil { session.wants.record = true }
+        session.readsChat = vnc.port == nil && !recording.isWindowless
         if recording.isWindowless { (session.wants.control, session.wants.clipboard) = (false, false) }
         return session
     }

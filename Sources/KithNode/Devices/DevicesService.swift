@@ -26,6 +26,7 @@ public struct DevicesService: Service {
             .call(Devices.List.self) { input, _ in try await list(input) },
             .call(Devices.Forget.self) { input, _ in try await forget(input.device) },
             .call(Devices.Rename.self) { input, _ in try await rename(input.device, to: input.name) },
+            .call(Devices.Label.self) { input, _ in try await label(input) },
             .call(Devices.ChangeGrants.self) { input, _ in try await changeGrants(input) },
             .call(ThisDevice.Echo.self) { input, _ in input }.limited(to: 64),
             .call(Audit.List.self) { input, _ in try audit(limit: input.limit) },
@@ -99,6 +100,12 @@ public struct DevicesService: Service {
         try store.rename(device.id, to: name)
         node.grantsChanged(for: device.id)
         try record("devices.rename", device, "now \(name)")
+        return await info(try find(device.id.description))
+    }
+
+    private func label(_ input: Devices.Label.Input) async throws -> Devices.Info {
+        let device = try find(input.device)
+        try store.label(device.id, add: input.add, remove: input.remove, isFavorite: input.isFavorite)
         return await info(try find(device.id.description))
     }
 
@@ -191,6 +198,8 @@ extension Devices.Info {
         localAddresses = heard.isEmpty ? nil : heard
         let hello = node.hello(of: device.id)
         certifiedUntil = device.certifiedUntil
+        labels = device.labels.isEmpty ? nil : device.labels
+        isFavorite = device.isFavorite ? true : nil
         version = hello?.version
         capabilities = hello?.capabilities
     }

@@ -45,6 +45,7 @@ final class HostSession: Sendable {
     /// What it may be given: it asked for it, and has the grants.
     private let most: Screen.Permissions
     private let state: Mutex<State>
+    private let over = Promise<Void>()
     private let signals: AsyncStream<Void>
     private let signal: AsyncStream<Void>.Continuation
 
@@ -149,6 +150,21 @@ final class HostSession: Sendable {
         note { state in
             state.pending.end = state.pending.end ?? reason
             state.mayResume = false
+        }
+    }
+
+    /// Takes in that it is shown no more: what was opened beside the pictures ends with them.
+    func close() { over.fulfil(()) }
+
+    /// Does something for as long as the session is shown; once it is not, `body` is cancelled.
+    ///
+    /// - Throws: What `body` throws.
+    func whileShown(_ body: @escaping @Sendable () async throws -> Void) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await body() }
+            group.addTask { [over] in try await over.valueUnlessCancelled() }
+            defer { group.cancelAll() }
+            try await group.next()
         }
     }
 

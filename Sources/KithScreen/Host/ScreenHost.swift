@@ -33,10 +33,13 @@ final class ScreenHost: Sendable {
         var nextWatcher: UInt64 = 0
         /// How often all sessions were ended.
         var endings: UInt64 = 0
+        /// Whether the screen is dark for those in front of it.
+        var isDark = false
 
         mutating func forgetSource() {
             (source, pump) = (nil, nil)
             (cursor, pointer) = (nil, nil)
+            isDark = false
         }
     }
 
@@ -46,6 +49,9 @@ final class ScreenHost: Sendable {
     private let gate = AsyncMutex()
     /// Inputs have their effect one after the other.
     private let inputs = AsyncMutex()
+    /// The screen is darkened, or not any more, by one at a time.
+    private let darkening = AsyncMutex()
+    let chat = ChatRoom()
     let timers = TimerQueue()
     let executor = DiskExecutor()
     let logger: Logger
@@ -158,6 +164,61 @@ final class ScreenHost: Sendable {
         sessionsChanged()
     }
 
+    // MARK: - Darkness
+
+    /// Has the screen be dark for whoever is in front of it; what is seen by others is as ever.
+    ///
+    /// Whoever asks begins a session then, or calls ``lighten()``.
+    ///
+    /// - Throws: `KithError` `.unsupported` when this screen cannot.
+    func darken(_ source: any ScreenSource) async throws {
+        await darkening.lock()
+        defer { darkening.unlock() }
+        guard state.withLock({ !$0.isDark }) else { return }
+        try await source.setDark(true)
+        state.withLock { $0.isDark = true }
+    }
+
+    /// Ends the darkness when no session is left that may have it.
+    func lighten() async {
+        await darkening.lock()
+        defer { darkening.unlock() }
+        let source = state.withLock { state -> (any ScreenSource)? in
+            guard state.isDark, !state.sessions.values.contains(where: { $0.permissions.privacy == true }) else {
+                return nil
+            }
+            state.isDark = false
+            return state.source
+        }
+        // To end it needs no more than that somebody is gone.
+        try? await source?.setDark(false)
+    }
+
+    // MARK: - Lines between people
+
+    /// Passes on a line that a viewer's person wrote, and shows it on the screen for a while.
+    func said(_ line: Screen.ChatLine, by session: HostSession, at now: ContinuousClock.Instant, time: Int64) {
+        chat.said(
+            ScreenSessions.Talk.Line(session: session.id, name: session.name, time: time, line: line), at: now)
+        sessionsChanged()
+        _ = timers.schedule(at: now + ChatRoom.shownFor) { [weak self] in self?.sessionsChanged() }
+    }
+
+    /// Passes on a line of this device's person, to the session whose name begins so; to all for `nil`.
+    ///
+    /// - Throws: `KithError` `.notFound` when there is none, `.invalid` when there is more than one, `.unsupported` when
+    ///   none of them is shown where lines can be read.
+    func say(_ line: Screen.ChatLine, to prefix: String?, time: Int64) throws(KithError) {
+        let sessions = try matching(prefix)
+        guard !sessions.isEmpty else { throw KithError(.notFound, "Nobody sees this screen.") }
+        let readers = sessions.filter { session in
+            chat.say(ScreenSessions.Talk.Line(session: session.id, name: nil, time: time, line: line))
+        }
+        guard readers.isEmpty else { return }
+        let names = sessions.map(\.name).joined(separator: ", ")
+        throw KithError(.unsupported, "\(names) sees this screen where no line can be read.")
+    }
+
     /// Takes a session out; `isLost` says that its viewer did not leave by itself.
     func remove(_ session: HostSession, isLost: Bool, at now: ContinuousClock.Instant) async {
         await takeOut(session, isLost: isLost, at: now)
@@ -176,8 +237,11 @@ final class ScreenHost: Sendable {
             }
             return state.arbiter.left(session.id) ? state.source : nil
         }
+        session.close()
+        chat.forget(session.id)
         if let release { await release.releaseAll() }
         sessionsChanged()
+        await lighten()
     }
 
     /// The permissions of a session that the same caller had and lost; used once.
@@ -325,20 +389,25 @@ final class ScreenHost: Sendable {
             }
             return (Array(state.watchers.values), state.source, waiting + active)
         }
+        let said = chat.latest(at: .now).map { ScreenNotice.said(name: $0.name ?? "", $0.line.text) }
         for watcher in watchers { watcher.yield() }
         guard let source else { return }
         Task(name: "kith screen notice") { [weak self] in
             let answered: @Sendable (ScreenNotice.Answer) -> Void = { [weak self] answer in self?.answered(answer) }
-            _ = await source.show(notices, decide: answered)
+            _ = await source.show(notices + said, decide: answered)
         }
     }
 
     private func answered(_ answer: ScreenNotice.Answer) {
         switch answer {
         case .decided(let session, let isLetIn):
-            let permissions = state.withLock { $0.waiting[session]?.permissions }
+            let (permissions, shown) = state.withLock { ($0.waiting[session]?.permissions, $0.sessions[session]) }
             // Whoever decided first, here or by the command, has decided.
             _ = try? decide(session, isLetIn ? permissions : nil)
+            if !isLetIn, let shown {
+                shown.end(KithError(.denied, "Somebody at the screen ended it."))
+                state.withLock { $0.former[session] = nil }
+            }
         case .panic:
             _ = try? end(nil, because: KithError(.denied, "Somebody at the screen ended it."))
         }

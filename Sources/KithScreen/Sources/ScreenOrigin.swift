@@ -41,10 +41,10 @@ package enum ScreenOrigin: Hashable, Sendable {
         }
     }
 
-    /// Opens the screen.
+    /// Opens the screen; `darkness` is the path of `kith-dark`, without which an X server's cannot be kept dark.
     ///
     /// - Throws: `.notFound` when there is none, saying what to do about it.
-    package func open() async throws -> any ScreenSource {
+    package func open(darkness: String? = nil) async throws -> any ScreenSource {
         switch self {
         case .none: throw KithError(.notFound, "That device shows no screen: it was started with --screen-source none.")
         case .automatic:
@@ -54,8 +54,8 @@ package enum ScreenOrigin: Hashable, Sendable {
                     "That device has no screen: it was started without $DISPLAY. There: kith up --screen-source x11::0."
                 )
             }
-            return try await Self.x11(display)
-        case .x11(let display): return try await Self.x11(display)
+            return try await Self.x11(display, darkness)
+        case .x11(let display): return try await Self.x11(display, darkness)
         case .vnc(let address): return try await RFBSource.open(address)
         }
     }
@@ -68,9 +68,9 @@ package enum ScreenOrigin: Hashable, Sendable {
             + "unencrypted. A kith device on that machine, or an SSH tunnel, keeps it private."
     }
 
-    private static func x11(_ display: String) async throws -> any ScreenSource {
+    private static func x11(_ display: String, _ darkness: String?) async throws -> any ScreenSource {
         #if Screen && os(Linux) && canImport(CXCB)
-        return try await X11Source.open(display: display)
+        return try await X11Source.open(display: display, darkness: darkness)
         #else
         throw KithError(.unsupported, "That device was built without screens of X servers (the trait Screen).")
         #endif

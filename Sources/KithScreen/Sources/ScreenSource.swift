@@ -52,8 +52,20 @@ package protocol ScreenSource: AnyObject, Sendable {
     /// `decide` is called when a person there answers, by a click or by the key that ends all. A source that cannot show anything does nothing, and says false.
     func show(_ notices: [ScreenNotice], decide: @escaping @Sendable (ScreenNotice.Answer) -> Void) async -> Bool
 
+    /// Has the screen be dark for whoever is in front of it, or not any more; what is captured stays as it is.
+    ///
+    /// - Throws: `.unsupported` when this screen cannot be darkened.
+    func setDark(_ isDark: Bool) async throws(KithError)
+
     /// Gives everything back that it holds; calls that wait end with `.closed`.
     func close() async
+}
+
+extension ScreenSource {
+    package func setDark(_ isDark: Bool) async throws(KithError) {
+        guard isDark else { return }
+        throw KithError(.unsupported, "The screen there, \(name), cannot be kept dark.")
+    }
 }
 
 /// One thing that changed on a screen.
@@ -99,6 +111,8 @@ package enum ScreenNotice: Hashable, Sendable {
     case active(session: String, name: String, Screen.Permissions)
     /// A device asks to.
     case waiting(session: String, name: String, Screen.Permissions)
+    /// The person at a device wrote a line.
+    case said(name: String, String)
 
     /// An answer a person there gave.
     package enum Answer: Hashable, Sendable {

@@ -2,7 +2,7 @@ package import KithAPI
 import KithIO
 package import KithPixels
 import KithVideo
-import KithWire
+package import KithWire
 import Synchronization
 
 /// A session with another device's screen, as its viewer has it: the picture, the pointer, and a way to type and point.
@@ -22,6 +22,8 @@ package final class ScreenViewer: Sendable {
         package var wants = Screen.Permissions()
         /// Whether what moves may come as video; false: all changes come exactly.
         package var takesVideo = VideoCodec.isAvailable
+        /// Whether lines of the person there can be read here.
+        package var readsChat = false
         /// The most pixels a host may make this end hold.
         package var areaLimit = 1 << 25
 
@@ -43,6 +45,8 @@ package final class ScreenViewer: Sendable {
         case permissions(Screen.Permissions)
         /// Whether input has an effect, and who is in control instead.
         case control(Bool, by: String?)
+        /// The person at the screen wrote a line.
+        case said(Screen.ChatLine)
     }
 
     private struct State: ~Copyable {
@@ -62,6 +66,8 @@ package final class ScreenViewer: Sendable {
     private let state: Mutex<State>
     private let inputs = BoundedQueue<ScreenInput>(capacity: 1_024)
     private let replies = BoundedQueue<ScreenReply>(capacity: 256)
+    private let lines = BoundedQueue<Screen.ChatLine>(capacity: 32)
+    private let mayWrite = Mutex(false)
     /// The clipboard of this end, when it is exchanged.
     private let clipboard: ClipboardLink.Local?
     private let link = Mutex<ClipboardLink?>(nil)
@@ -113,6 +119,17 @@ package final class ScreenViewer: Sendable {
     /// Says something about the pictures.
     package func send(_ reply: ScreenReply) async throws { try await replies.send(reply) }
 
+    /// Writes a line to the person at the screen.
+    ///
+    /// - Throws: `KithError` `.unsupported` when the device there knows nothing of lines, `.exhausted` when it takes none
+    ///   for the moment.
+    package func say(_ line: Screen.ChatLine) throws(KithError) {
+        guard mayWrite.withLock({ $0 }) else {
+            throw KithError(.unsupported, "Nobody there can be written to now.")
+        }
+        guard lines.offered(line) else { throw KithError(.exhausted, "That was too much at once. Wait a little.") }
+    }
+
     /// Offers what is on the clipboard here.
     package func offerClipboard(_ selection: ScreenClipboard.Selection, _ formats: [ScreenClipboard.Format]) {
         link.withLock { $0 }?.offer(selection, formats)
@@ -152,6 +169,7 @@ package final class ScreenViewer: Sendable {
             if output.permissions.clipboard, let clipboard {
                 group.addTask { [self] in try await exchange(clipboard, output.session) }
             }
+            if options.readsChat { group.addTask { [self] in try await chat(output.session, handle) } }
             defer {
                 group.cancelAll()
                 // Who leaves says so at once: the host lets go of what is held.
@@ -283,6 +301,27 @@ package final class ScreenViewer: Sendable {
             try await link.run(over: stream)
         } catch let error as KithError where error.code == .denied {
             // The clipboard was taken away; the picture stays.
+        }
+    }
+
+    /// Exchanges lines with the person there, where the device has a place for them.
+    private func chat(_ session: String, _ handle: @escaping @Sendable (Event) async throws -> Void) async throws {
+        _ = lines.removeAll()
+        let stream: MethodStream<Screen.ChatLine, Screen.ChatLine>
+        do {
+            stream = try await client.open(Screen.Chat.self, .init(session: session), on: device).stream
+        } catch let error as KithError where [.notFound, .unsupported, .denied].contains(error.code) {
+            // An older device: the picture is worth more.
+            return
+        }
+        defer { stream.abort(.cancelled) }
+        mayWrite.withLock { $0 = true }
+        defer { mayWrite.withLock { $0 = false } }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { while let line = try await stream.receive() { try await handle(.said(line)) } }
+            group.addTask { [self] in while let line = try await lines.receive() { try await stream.send(line) } }
+            defer { group.cancelAll() }
+            try await group.next()
         }
     }
 }

@@ -110,6 +110,7 @@ package final class WindowDisplay: ScreenDisplay {
         case .displays(let displays, let shown): try await commands.send(.displays(displays, shown: shown))
         case .permissions(let permissions): try await commands.send(.permissions(permissions))
         case .control(let isInControl, let name): try await commands.send(.control(isInControl: isInControl, by: name))
+        case .said(let line): try await commands.send(.said(line.text))
         }
     }
 
@@ -171,6 +172,12 @@ package final class WindowDisplay: ScreenDisplay {
                 viewer.offerClipboard(.clipboard, [.text])
             case .dropped(let path):
                 if !drops.offered(path) { try await commands.send(.notice("Too many files at once.")) }
+            case .said(let text):
+                do {
+                    try viewer.say(Screen.ChatLine(text))
+                } catch {
+                    try await commands.send(.notice("“\(text.prefix(40))” was not sent: \(error.message)"))
+                }
             case .closed: return
             case .failed(let reason): throw KithError(.unsupported, reason)
             }

@@ -20,6 +20,9 @@ struct X11NoticeLayout {
     static let limit = 8
     /// The most characters of a device's name.
     static let nameLimit = 32
+    /// The most characters of one line of what somebody wrote, and the most lines of it.
+    static let columns = 64
+    static let rowLimit = 3
 
     private(set) var lines: [Line] = []
     private(set) var buttons: [Button] = []
@@ -48,7 +51,14 @@ struct X11NoticeLayout {
             right = max(right, x - gap)
             y += rowHeight
         }
-        let rest = notices.count - shown.count
+        var said = notices.flatMap(Self.rows)
+        if !said.isEmpty { said.append("To answer: kith screen chat") }
+        for text in said {
+            lines.append(Line(text: text, x: margin, y: y + 6 + ascent))
+            right = max(right, margin + Int32(text.count) * characterWidth)
+            y += rowHeight
+        }
+        let rest = waiting.count + active.count - shown.count
         let last = rest > 0 ? "and \(rest) more. \(hint)" : hint
         lines.append(Line(text: last, x: margin, y: y + 6 + ascent))
         width = UInt32(max(right, margin + Int32(last.count) * characterWidth) + margin)
@@ -63,21 +73,43 @@ struct X11NoticeLayout {
         }
     }
 
+    /// What somebody wrote, in rows; none for other notices.
+    private static func rows(of notice: ScreenNotice) -> [String] {
+        guard case .said(let name, let line) = notice else { return [] }
+        var rows: [String] = []
+        // An image of a text has no more than 255 characters, and a person reads short lines.
+        var rest = "\(plain(name)): \(plain(line, limit: Screen.ChatLine.lengthLimit))"[...]
+        while !rest.isEmpty, rows.count < rowLimit {
+            var row = rest.prefix(columns)
+            if row.endIndex < rest.endIndex, let space = row.lastIndex(of: " "), rows.count < rowLimit - 1 {
+                row = rest[...space]
+            }
+            rows.append(String(row))
+            rest = rest[row.endIndex...]
+        }
+        if !rest.isEmpty, let last = rows.popLast() { rows.append(last.dropLast(1) + "…") }
+        return rows
+    }
+
     private static func text(of notice: ScreenNotice) -> String {
         switch notice {
+        case .said: ""
         case .active(_, let name, let permissions):
             "\(plain(name)) \(permissions.control ? "controls" : "sees") this screen"
                 + (permissions.clipboard ? " and its clipboard" : "")
                 + (permissions.record == true ? ", and records it" : "")
+                + (permissions.privacy == true ? ", and keeps it dark here" : "")
         case .waiting(_, let name, let permissions):
             "\(plain(name)) asks to see\(permissions.control ? " and control" : "") this screen"
                 + (permissions.clipboard ? ", and its clipboard" : "")
                 + (permissions.record == true ? ", and to record it" : "")
+                + (permissions.privacy == true ? ", and to keep it dark here" : "")
         }
     }
 
     private static func answers(to notice: ScreenNotice) -> [(String, ScreenNotice.Answer)] {
         switch notice {
+        case .said: []
         case .active(let session, _, _): [("End", .decided(session: session, isLetIn: false))]
         case .waiting(let session, _, _):
             [
@@ -87,15 +119,15 @@ struct X11NoticeLayout {
         }
     }
 
-    /// A name on one line, without characters that would turn or hide what stands beside it.
-    private static func plain(_ name: String) -> String {
+    /// A name or a text on one line, without characters that would turn or hide what stands beside it.
+    private static func plain(_ name: String, limit: Int = nameLimit) -> String {
         let scalars = name.unicodeScalars.filter { scalar in
             switch scalar.properties.generalCategory {
             case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: false
             default: scalar.value <= 0xFFFF
             }
         }
-        let plain = String(String.UnicodeScalarView(scalars)).prefix(nameLimit)
+        let plain = String(String.UnicodeScalarView(scalars)).prefix(limit)
         return plain.isEmpty ? "A device" : String(plain)
     }
 }

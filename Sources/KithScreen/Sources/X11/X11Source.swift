@@ -17,19 +17,25 @@ package actor X11Source: ScreenSource {
     private let descriptor = Mutex<Int32?>(nil)
     private(set) var session: X11Session?
     private var failure: KithError?
+    /// The program that keeps the screen dark, by its path.
+    private let darkness: String?
+    private var darkening: X11Darkness?
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe thread.asUnownedSerialExecutor() }
 
     /// Opens the screen of `display`, `:0` or `host:0`; `nil` is what the variable `DISPLAY` names.
     ///
-    /// The server's cookie is where `XAUTHORITY` says, or in `~/.Xauthority`.
+    /// The server's cookie is where `XAUTHORITY` says, or in `~/.Xauthority`. `darkness` is the path of `kith-dark`,
+    /// without which the screen cannot be darkened.
     ///
     /// - Throws: `KithError` `.unreachable` when there is no such server, or it does not let this user in; `.unsupported`
     ///   when it lacks an extension, or has a depth of other than 24 or 32 bits.
-    package static func open(display: String? = nil) async throws(KithError) -> X11Source {
+    package static func open(
+        display: String? = nil, darkness: String? = nil
+    ) async throws(KithError) -> X11Source {
         let source: X11Source
         do {
-            source = try X11Source(display)
+            source = try X11Source(display, darkness)
         } catch {
             throw KithError(.exhausted, "A thread for the screen cannot be started.", cause: error)
         }
@@ -37,7 +43,8 @@ package actor X11Source: ScreenSource {
         return source
     }
 
-    private init(_ display: String?) throws(SystemError) {
+    private init(_ display: String?, _ darkness: String?) throws(SystemError) {
+        self.darkness = darkness
         let fromEnvironment = unsafe getenv("DISPLAY").map { unsafe String(cString: $0) }
         name = "x11 \(display ?? fromEnvironment ?? "(no DISPLAY)")"
         thread = try X11Thread()
@@ -103,6 +110,7 @@ package actor X11Source: ScreenSource {
     }
 
     private func finish() {
+        darkening = nil
         guard let session else { return }
         session.input.end()
         session.notices.hide()
@@ -206,6 +214,19 @@ package actor X11Source: ScreenSource {
     ) async -> Bool {
         guard let session else { return false }
         return session.notices.show(notices, decide)
+    }
+
+    package func setDark(_ isDark: Bool) async throws(KithError) {
+        let session = try live()
+        guard isDark else {
+            darkening = nil
+            return
+        }
+        guard darkening == nil else { return }
+        guard let darkness else {
+            throw KithError(.unsupported, "kith-dark, which keeps a screen dark, is not installed beside kith there.")
+        }
+        darkening = try await X11Darkness(darkness, display: session.connection.display)
     }
 }
 #endif

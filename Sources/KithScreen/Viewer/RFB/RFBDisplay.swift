@@ -136,6 +136,8 @@ package final class RFBDisplay: ScreenDisplay {
         case .permissions(let permissions): state.withLock { $0.permissions = permissions }
         case .control(let isInControl, let controller):
             report(.controlled(by: isInControl ? nil : controller ?? "somebody else"))
+        // There is no place for lines, and the host is told so.
+        case .said: break
         }
     }
 

@@ -32,7 +32,7 @@ package struct RecordingDisplay<Display: ScreenDisplay>: ScreenDisplay {
         case .opened(let output): try permit(output.permissions)
         case .permissions(let permissions): try permit(permissions)
         case .picture, .pointer: recorder.noteChange()
-        case .displays, .control: break
+        case .displays, .control, .said: break
         }
         try await display.handle(event, of: viewer)
     }
