@@ -40,7 +40,8 @@ struct Root: AsyncParsableCommand {
                 name: "Other devices",
                 subcommands: [
                     InviteCommand.self, PairCommand.self, AcceptCommand.self, DevicesCommand.self, GrantCommand.self,
-                    RenameCommand.self, LabelCommand.self, ForgetCommand.self, PingCommand.self, PathCommand.self, EnrolCommand.self,
+                    RenameCommand.self, LabelCommand.self, ForgetCommand.self, PingCommand.self, PathCommand.self,
+                    EnrolCommand.self,
                     ConnectCommand.self, RevokeCommand.self, TrustCommand.self, KeysCommand.self,
                 ]),
             CommandGroup(

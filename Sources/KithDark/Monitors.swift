@@ -81,7 +81,9 @@ import Glibc
 
     private func monitors() -> [UInt32] {
         let cookie = unsafe xcb_randr_get_screen_resources_current(connection, root)
-        guard let reply = unsafe xcb_randr_get_screen_resources_current_reply(connection, cookie, nil) else { return [] }
+        guard let reply = unsafe xcb_randr_get_screen_resources_current_reply(connection, cookie, nil) else {
+            return []
+        }
         defer { unsafe free(reply) }
         let count = unsafe Int(xcb_randr_get_screen_resources_current_crtcs_length(reply))
         guard let start = unsafe xcb_randr_get_screen_resources_current_crtcs(reply) else { return [] }

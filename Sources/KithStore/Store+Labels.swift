@@ -26,9 +26,8 @@ extension Store {
     /// Gives a device labels, takes some away, and has it come first in lists or not; all of it or, when anything is
     /// refused, nothing.
     ///
-    /// Labels that differ in case alone are one; the first spelling stays.
+    /// Labels that differ in case alone are one; the first spelling stays. Without `isFavorite` it is as before.
     ///
-    /// - Parameter isFavorite: Whether it comes first; `nil`: as before.
     /// - Throws: `KithError` `.invalid` for what is no label, `.exhausted` for more than ``labelLimit``, `.notFound` when
     ///   the device is not paired, or has none of those to take away.
     public func label(

@@ -104,7 +104,9 @@ package struct ViewerWindow {
     package mutating func nextAction() -> Action? { actions.isEmpty ? nil : actions.removeFirst() }
 
     /// The time to call ``timedOut(at:)``; `nil` when there is none.
-    package var nextDeadline: ContinuousClock.Instant? { [notice?.ends, panAt, chat.nextDeadline].compactMap { $0 }.min() }
+    package var nextDeadline: ContinuousClock.Instant? {
+        [notice?.ends, panAt, chat.nextDeadline].compactMap { $0 }.min()
+    }
 
     /// True when what is typed and pointed reaches the other device.
     var controls: Bool { phase == .active && !options.isViewOnly && permissions?.control == true }

@@ -20,7 +20,8 @@ import Testing
         _ = try await Client(stage.owner()).call(ScreenSessions.End.self, .init(session: session))
     }
 
-    @Test func `the screen is dark while anybody sees it who wants that, and lit after the last of them`() async throws {
+    @Test func `the screen is dark while anybody sees it who wants that, and lit after the last of them`() async throws
+    {
         let stage = try Stage(.init(consent: .unattended))
         let plain = try await client(stage).open(Screen.View.self, .init())
         #expect(stage.source.darkness.isEmpty)
@@ -90,7 +91,9 @@ import Testing
         try await eventually { stage.source.darkness == [true, false, true, false] }
     }
 
-    @Test func `a viewer whose connection is lost leaves no dark screen, and has it dark when it comes back`() async throws {
+    @Test func `a viewer whose connection is lost leaves no dark screen, and has it dark when it comes back`()
+        async throws
+    {
         let stage = try Stage(.init(consent: .unattended))
         let carrier = stage.carrier(Stage.foreign, Self.granted)
         let view = try await Client(carrier).open(Screen.View.self, .init(wants: Self.wants))

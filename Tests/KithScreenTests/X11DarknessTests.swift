@@ -12,7 +12,8 @@ private let hasDummy: Bool = {
         !FileManager.default.fileExists(atPath: $0)
     }
     if !missing.isEmpty {
-        print("Skipped without \(missing.joined(separator: ", ")): apt-get install xserver-xorg-core xserver-xorg-video-dummy")
+        let packages = "xserver-xorg-core xserver-xorg-video-dummy"
+        print("Skipped without \(missing.joined(separator: ", ")): apt-get install \(packages)")
     } else if geteuid() != 0 {
         print("Skipped: Xorg takes a configuration of a test's own from root alone.")
     }

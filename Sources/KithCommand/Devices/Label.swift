@@ -28,7 +28,8 @@ struct LabelCommand: AsyncParsableCommand {
     @Argument(help: "Labels to give it.")
     var labels: [String] = []
 
-    @Option(name: .customLong("remove"), parsing: .singleValue, help: "A label to take away. May be said several times.")
+    @Option(
+        name: .customLong("remove"), parsing: .singleValue, help: "A label to take away. May be said several times.")
     var removed: [String] = []
 
     @Flag(inversion: .prefixedNo, help: "Whether it comes first in lists.")
@@ -36,7 +37,6 @@ struct LabelCommand: AsyncParsableCommand {
 
     func run() async throws {
         let info = try await withClient(globals) { client in
-            // Without a change it only shows them, which the list does without one.
             try await client.call(
                 Devices.Label.self,
                 Devices.Label.Input(device: device, add: labels, remove: removed, isFavorite: favorite))

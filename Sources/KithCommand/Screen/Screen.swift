@@ -25,7 +25,8 @@ struct ScreenCommand: AsyncParsableCommand {
             """),
         subcommands: [
             ScreenViewCommand.self, ScreenListCommand.self, ScreenShotCommand.self, ScreenInputCommand.self,
-            ScreenSessionsCommand.self, ScreenChatCommand.self, ScreenAllowCommand.self, ScreenRefuseCommand.self, ScreenLimitCommand.self,
+            ScreenSessionsCommand.self, ScreenChatCommand.self, ScreenAllowCommand.self, ScreenRefuseCommand.self,
+            ScreenLimitCommand.self,
             ScreenEndCommand.self, ScreenRulesCommand.self,
         ], defaultSubcommand: ScreenViewCommand.self)
 }

@@ -38,7 +38,8 @@ final class X11Darkness: Sendable {
         }
         guard isDark else {
             throw KithError(
-                .unsupported, "That screen cannot be kept dark: its X server has no monitor whose brightness it changes.")
+                .unsupported,
+                "That screen cannot be kept dark: its X server has no monitor whose brightness it changes.")
         }
     }
 
