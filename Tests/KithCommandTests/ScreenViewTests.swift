@@ -159,6 +159,42 @@ import Testing
         for machine in [desk, laptop] { await machine.remove() }
     }
 
+    private struct Measured: Decodable {
+        struct Times: Decodable {
+            var count: Int
+            var median: Double
+            var maximum: Double
+        }
+        var width: Int
+        var firstBytes: Int
+        var wholeMilliseconds: Times
+        var wholeBytes: Int
+        var pointerMilliseconds: Times?
+        var picturesPerSecond: Double
+    }
+
+    @Test(.enabled(if: hasX11))
+    func `kith bench measures a screen: pictures, the pointer, and what moves there by itself`() async throws {
+        let (laptop, desk) = (try Machine("laptop"), try Machine("desk"))
+        let (server, display) = try start("Xvfb", ["-screen", "0", "320x240x24", "-nolisten", "tcp"])
+        defer { server.kill() }
+        let terminal = try ChildProcess(
+            "/usr/bin/xterm", ["-e", "while :; do date +%N; sleep 0.05; done"], environment: ["DISPLAY": display])
+        defer { terminal.kill() }
+        try await pair(laptop, desk, source: ["x11:\(display)"])
+        let text = try await desk.expect("bench", "laptop", "--screen", "--time", "2", "--requests", "9", "--json")
+        let measured = try JSONDecoder().decode(Measured.self, from: Data(text.utf8))
+        #expect(measured.width == 320 && measured.firstBytes > 0 && measured.wholeBytes > 0)
+        #expect(measured.wholeMilliseconds.count == 5 && measured.wholeMilliseconds.median > 0)
+        // Each move is taken back.
+        #expect(measured.pointerMilliseconds?.count == 10)
+        #expect(measured.picturesPerSecond > 0)
+        try await laptop.expect("grant", "desk", "--remove", "screen:control", "--add", "screen:view")
+        let seen = try await desk.expect("bench", "laptop", "--screen", "--time", "0.1")
+        #expect(seen.contains("320×240") && seen.contains("screen:control"), "\(seen)")
+        for machine in [desk, laptop] { await machine.remove() }
+    }
+
     @Test func `what makes no sense is said before anything is opened`() async throws {
         let machine = try Machine("alone")
         for (words, text) in [

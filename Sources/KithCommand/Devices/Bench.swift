@@ -13,9 +13,14 @@ struct BenchCommand: AsyncParsableCommand {
             """
               kith bench laptop
               kith bench laptop --time 10 --json
+              kith bench laptop --screen              how soon its screen is seen, and a move of the pointer felt
 
             Bytes that mean nothing are sent each way for as long as --time says; that device must have given this one
             a grant, whichever. Rates are of what arrived, on top of encryption and everything else Kith does.
+
+            With --screen a session of its screen is measured instead, as kith screen begins it: the first picture, the
+            whole picture again, the pointer that is moved a pixel and back (with the grant screen:control), and what
+            moves there by itself for as long as --time says.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -28,6 +33,9 @@ struct BenchCommand: AsyncParsableCommand {
 
     @Option(name: [.customShort("n"), .long], help: "Small requests to time, 1 to 10,000.")
     var requests = 100
+
+    @Flag(help: "Measure a session of its screen.")
+    var screen = false
 
     func validate() throws {
         guard (0.1...30).contains(time) else { throw ValidationError("--time takes 0.1 to 30 seconds.") }
@@ -51,6 +59,7 @@ struct BenchCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        guard !screen else { return try await measureScreen() }
         var line = StatusLine(isShown: !globals.json, isPlain: globals.isPlain)
         let last = try await withClient(globals) { client in
             let input = Reach.Measure.Input(device: device, milliseconds: Int(time * 1_000), requests: requests)
@@ -96,6 +105,18 @@ struct BenchCommand: AsyncParsableCommand {
         printLine(
             "path      \(link.path?.description ?? "through a relay"), datagrams of \(link.udpPayloadSize) bytes, window \(ProgressLine.size(UInt64(max(0, link.congestionWindow))))\(link.cipherSuite.map { ", \(printable($0))" } ?? "")"
         )
+    }
+
+    private func measureScreen() async throws {
+        let line = Locked(StatusLine(isShown: !globals.json, isPlain: globals.isPlain))
+        defer { line.change { $0.clear() } }
+        let report = try await withClient(globals) { client in
+            try await ScreenBench(client: client, device: device, seconds: time, moves: requests).run { text in
+                line.change { $0.show("screen  \(text)") }
+            }
+        }
+        line.change { $0.clear() }
+        printLine(globals.json ? try jsonText(report) : report.text)
     }
 
     private static func words(_ report: Reach.Measure.Report) -> String {
