@@ -40,6 +40,7 @@ extension ViewerWindow {
                 parts.append("\(controller.name ?? "somebody else") controls")
             }
         }
+        if phase == .active, permissions?.privacy == true { parts.append("dark there") }
         if isGrabbed { parts.append("keyboard grabbed, \(WindowAction.prefix)G lets go") }
         if case .factor = scale { parts.append(percent) }
         return parts.joined(separator: " – ")

@@ -131,6 +131,9 @@ package struct ViewerWindow {
             // The host lets go of everything by itself.
             if phase != .active { forgetHeld() }
         case .permissions(let permissions):
+            if self.permissions?.privacy == true, permissions.privacy != true {
+                notice = ("The screen there is lit again.", now + Self.noticeTime)
+            }
             self.permissions = permissions
             if !permissions.control { forgetHeld() }
         case .control(let isInControl, let name): controller = (isInControl, name)

@@ -273,6 +273,15 @@ import Testing
         window.scene.items.compactMap { if case .text(let text, _, _, _) = $0 { text } else { nil } }
     }
 
+    @Test func `that the screen is dark there stands in the title, and that it is lit is said`() {
+        var window = window()
+        window.received(.permissions(.init(control: true, privacy: true)), at: start)
+        #expect(drain(&window).contains(.setTitle("laptop – dark there")))
+        window.received(.permissions(.init(control: true)), at: start)
+        #expect(drain(&window).contains(.setTitle("laptop")))
+        #expect(texts(window).contains("The screen there is lit again."))
+    }
+
     @Test func `a line is written over the picture, and none of it is typed there`() {
         var window = window()
         window.pressed(key(4, "a"), at: start)

@@ -66,9 +66,15 @@ final class Program {
     }
 
     /// The most memory it has had, in megabytes.
-    var peakMegabytes: Double {
+    var peakMegabytes: Double { megabytes("VmHWM:") }
+
+    /// The memory it has now that is no file's, in megabytes: the system can drop the pages of a program and bring them
+    /// back.
+    var ownMegabytes: Double { megabytes("RssAnon:") + megabytes("RssShmem:") }
+
+    private func megabytes(_ row: String) -> Double {
         guard let text = try? String(contentsOfFile: "/proc/\(id)/status", encoding: .utf8),
-            let line = text.split(separator: "\n").first(where: { $0.hasPrefix("VmHWM:") }),
+            let line = text.split(separator: "\n").first(where: { $0.hasPrefix(row) }),
             let kilobytes = line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap({ Double($0) })
         else { return 0 }
         return kilobytes / 1_024

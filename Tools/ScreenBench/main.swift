@@ -92,6 +92,7 @@ func measure(_ seat: any Seat) async throws -> [String: Double] {
     try await film.measure(seat, into: &result)
     try await film.measureTyping(seat, into: &result)
     result["memory"] = seat.host.peakMegabytes
+    result["ownMemory"] = seat.host.ownMegabytes
     return result
 }
 
@@ -151,6 +152,7 @@ let rows: [(key: String, name: String, unit: String, goal: Double?)] = [
     ("typed95", "key to pixels beside a film, p95", "ms", nil),
     ("idle", "bytes in 10 s without a change", "B", 0),
     ("idleCPU", "processor of the host meanwhile", "%", 1), ("memory", "memory of the host, at most", "MB", 60),
+    ("ownMemory", "of it no program's pages, at the end", "MB", nil),
 ]
 func padded(_ text: String, _ width: Int) -> String {
     String(repeating: " ", count: max(0, width - text.count)) + text

@@ -29,6 +29,8 @@ final class ScreenTerminal: ScreenDisplay {
     private struct State {
         var phase = SessionState.Phase.connecting
         var takesInput = false
+        /// Whether it is dark for whoever is in front of it.
+        var isDark = false
         var picture: TerminalPicture?
         var graphics: GraphicsProtocol?
         /// The pixels of a cell.
@@ -37,6 +39,10 @@ final class ScreenTerminal: ScreenDisplay {
         var controller: String?
         /// The last line of the person there, and until when it is shown.
         var said: (text: String, ends: ContinuousClock.Instant)?
+
+        mutating func permit(_ permissions: Screen.Permissions) {
+            (takesInput, isDark) = (permissions.control, permissions.privacy == true)
+        }
     }
 
     private let name: String
@@ -60,8 +66,8 @@ final class ScreenTerminal: ScreenDisplay {
     func handle(_ event: ScreenViewer.Event, of viewer: ScreenViewer) async throws {
         state.withLock { state in
             switch event {
-            case .opened(let output): state.takesInput = output.permissions.control
-            case .permissions(let permissions): state.takesInput = permissions.control
+            case .opened(let output): state.permit(output.permissions)
+            case .permissions(let permissions): state.permit(permissions)
             case .control(let isInControl, let controller): state.controller = isInControl ? nil : controller
             case .said(let line): state.said = (line.text, .now + Self.lineTime)
             case .picture, .pointer, .displays: break
@@ -220,7 +226,9 @@ final class ScreenTerminal: ScreenDisplay {
             switch state.phase {
             case .active where size.area == 0: "waits for the picture"
             case .active where state.controller != nil: "\(state.controller ?? "somebody else") controls it"
-            case .active: state.takesInput ? "\(size.width)×\(size.height)" : "\(size.width)×\(size.height), to look at"
+            case .active:
+                "\(size.width)×\(size.height)" + (state.takesInput ? "" : ", to look at")
+                    + (state.isDark ? ", dark there" : "")
             case .connecting: "connects; a person there may be asked"
             case .ended: "is over"
             default: "connects again"

@@ -30,6 +30,8 @@ package final class RFBDisplay: ScreenDisplay {
         case reconnecting, active
         /// Another viewer of the device controls it.
         case controlled(by: String?)
+        /// The screen there is dark no more, though that was asked for.
+        case lit
     }
 
     struct State: ~Copyable {
@@ -133,7 +135,12 @@ package final class RFBDisplay: ScreenDisplay {
                 state.picture.displays = displays
                 state.picture.shown = shown
             }
-        case .permissions(let permissions): state.withLock { $0.permissions = permissions }
+        case .permissions(let permissions):
+            let wasDark = state.withLock { state in
+                defer { state.permissions = permissions }
+                return state.permissions.privacy == true
+            }
+            if wasDark, permissions.privacy != true { report(.lit) }
         case .control(let isInControl, let controller):
             report(.controlled(by: isInControl ? nil : controller ?? "somebody else"))
         // There is no place for lines, and the host is told so.
