@@ -13,10 +13,22 @@ import Darwin
 @main
 struct KithDark {
     static func main() {
+        var kind: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        guard CommandLine.arguments.count == 1, unsafe getsockopt(0, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 else {
+            let words = "kith-dark keeps a screen dark for kith, which starts it; there is nothing to be typed.\n"
+            _ = unsafe write(2, words, words.utf8.count)
+            exit(64)
+        }
         // Whoever started it may be gone by the time it answers; a signal that is meant for the terminal is not for it.
         for number in [SIGPIPE, SIGINT, SIGHUP, SIGTERM] { _ = signal(number, SIG_IGN) }
         #if Screen && os(Linux) && canImport(CXCB)
-        guard let monitors = Monitors(), monitors.darken() else { return say(0) }
+        guard let monitors = Monitors() else { return say(0) }
+        guard monitors.darken() else {
+            // Not one of them stays dark when another cannot be.
+            monitors.light()
+            return say(0)
+        }
         say(1)
         // Again each second: monitors come, and other programs set their colours for the night.
         while !isOver(within: 1_000), monitors.darken() {}

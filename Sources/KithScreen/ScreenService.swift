@@ -39,7 +39,6 @@ package final class ScreenService: Service {
     private let storage: Storage
     private let host: ScreenHost
     private let rules: Mutex<ScreenSessions.Rules?>
-    private let attempts = Mutex(SessionAttempts())
 
     /// Makes the service; `opening` opens the screen, and throws `.notFound` when there is none.
     package init(
@@ -65,7 +64,7 @@ package final class ScreenService: Service {
             .call(ScreenSessions.Change.self) { input, _ in try await self.change(input) },
             .call(ScreenSessions.End.self) { input, _ in
                 ScreenSessions.End.Output(
-                    ended: try self.host.end(
+                    ended: try await self.host.end(
                         input.session, because: KithError(.denied, "The other person ended the session.")))
             },
             .call(ScreenSessions.GetRules.self) { _, _ in try self.currentRules() },
@@ -76,7 +75,7 @@ package final class ScreenService: Service {
     /// Takes from a device's sessions what it may not have any more.
     package func grantsChanged(for device: DeviceID, to grants: [Grant]) {
         host.forget(device)
-        attempts.withLock { $0.forget(device) }
+        host.attempts.withLock { $0.forget(device) }
         for session in host.sessions(of: device) {
             session.grantsChanged(to: Screen.Permissions(grants))
         }
@@ -88,7 +87,7 @@ package final class ScreenService: Service {
     /// Ends every session.
     package func stop() async {
         // There is none that does not match.
-        _ = try? host.end(nil, because: KithError(.closed, "The device stops."))
+        _ = try? await host.end(nil, because: KithError(.closed, "The device stops."), isByPerson: false)
         await host.closeIfUnused()
     }
 
@@ -155,12 +154,12 @@ package final class ScreenService: Service {
         let host = host
         do {
             // Somebody else's end may have lit it meanwhile.
-            if session.permissions.privacy == true { try await host.darken(source) }
+            if session.permissions.privacy == true { try await host.darken(source, for: session) }
             try await withThrowingTaskGroup(of: Bool.self) { group in
                 group.addTask {
                     while let reply = try await stream.receive() { session.received(reply, at: .now) }
                     session.end(KithError(.cancelled, "The viewer left."))
-                    return true
+                    return false
                 }
                 group.addTask {
                     try await withTaskExecutorPreference(host.executor) {
@@ -170,16 +169,15 @@ package final class ScreenService: Service {
                     await host.remove(session, isLost: false, at: .now)
                     return false
                 }
-                defer { group.cancelAll() }
-                let hasLeft = try await group.next() ?? true
-                if !hasLeft {
-                    // Whoever has read the end leaves.
-                    group.addTask {
-                        try await Task.sleep(for: Self.farewell)
-                        return true
-                    }
+                group.addTask {
+                    try await session.untilOver()
+                    // Whoever reads why it is over leaves; one that reads nothing is left.
+                    try await Task.sleep(for: Self.farewell)
+                    return true
                 }
-                _ = try await group.next()
+                defer { group.cancelAll() }
+                // Both: the viewer has left, and was told the end.
+                if try await group.next() == false { _ = try await group.next() }
             }
         } catch {
             // What was called off by losing the connection may go on; what somebody ended may not.
@@ -204,16 +202,22 @@ package final class ScreenService: Service {
         let wanted = input.wants.within(most)
         if let former { return wanted.within(former) }
         let device = context.caller.device
-        if let device { try attempts.withLock { attempts throws(KithError) in try attempts.begin(device, at: .now) } }
+        if let device {
+            try host.attempts.withLock { attempts throws(KithError) in try attempts.begin(device, at: .now) }
+        }
         let policy = ConsentPolicy(rules: rules)
         let isOwn = device.map(storage.isOwn) ?? true
         switch policy.decide(context.caller, holding: context.grants, isOwn: isOwn, at: Self.moment) {
-        case .letIn: return wanted
+        case .letIn:
+            if let device {
+                try host.attempts.withLock { attempts throws(KithError) in try attempts.wait(device, at: .now) }
+            }
+            return wanted
         case .refuse(let reason): throw KithError(.denied, reason)
         case .ask: break
         }
         guard let device else { return wanted }
-        try attempts.withLock { attempts throws(KithError) in try attempts.ask(device, at: .now) }
+        try host.attempts.withLock { attempts throws(KithError) in try attempts.ask(device, at: .now) }
         let waiting = WaitingSession(
             id: Self.freshName(), caller: context.caller, permissions: wanted, since: Self.now,
             display: input.display ?? 0)
@@ -222,16 +226,16 @@ package final class ScreenService: Service {
         do {
             answer = try await withDeadline(.seconds(rules.waitSeconds)) { try await host.decision(about: waiting) }
         } catch let error as KithError where error.code == .timedOut {
-            attempts.withLock { $0.answered(device, isLetIn: false, at: .now) }
+            host.attempts.withLock { $0.answered(device, isLetIn: false, at: .now) }
             throw KithError(
                 .denied,
                 "Nobody at the other screen answered. Its owner can grant screen:unattended, or say "
                     + "kith screen rules --consent unattended.")
         } catch {
-            attempts.withLock { $0.calledOff(device) }
+            host.attempts.withLock { $0.calledOff(device) }
             throw error
         }
-        attempts.withLock { $0.answered(device, isLetIn: answer != nil, at: .now) }
+        host.attempts.withLock { $0.answered(device, isLetIn: answer != nil, at: .now) }
         guard let answer else { throw KithError(.denied, "The person at the other screen refused.") }
         return answer
     }
@@ -325,10 +329,8 @@ package final class ScreenService: Service {
             try await host.chat.read(in: session.id) { lines in
                 try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
-                        // Faster than that nobody writes, and nobody at the screen can read.
-                        var pace = TokenBucket(perSecond: 1, burst: 5, at: .now)
                         while let line = try await stream.receive() {
-                            let wait = pace.take(1, at: .now)
+                            let wait = session.paceLine(at: .now)
                             if wait > .zero { try await Task.sleep(for: wait) }
                             host.said(line, by: session, at: .now, time: Self.now)
                         }
@@ -355,14 +357,17 @@ package final class ScreenService: Service {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     while let line = try await stream.receive() {
+                        let unread: [ScreenSessions.Talk.Line]
                         do throws(KithError) {
-                            try host.say(line, to: session, time: Self.now)
+                            unread = try host.say(line, to: session, time: Self.now)
                         } catch {
-                            try await stream.send(
+                            unread = [
                                 ScreenSessions.Talk.Line(
-                                    session: session ?? "", name: nil, time: Self.now, line: line,
-                                    failure: error.message))
+                                    session: session ?? "", name: "", isOwn: true, time: Self.now, line: line,
+                                    failure: error.message)
+                            ]
                         }
+                        for line in unread { try await stream.send(line) }
                     }
                 }
                 group.addTask {

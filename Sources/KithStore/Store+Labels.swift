@@ -13,8 +13,9 @@ extension Store {
                 sql: """
                     CREATE TABLE device_labels (
                         device BLOB NOT NULL REFERENCES devices (id) ON DELETE CASCADE,
-                        label TEXT NOT NULL COLLATE NOCASE,
-                        PRIMARY KEY (device, label)
+                        folded TEXT NOT NULL,
+                        label TEXT NOT NULL,
+                        PRIMARY KEY (device, folded)
                     ) STRICT, WITHOUT ROWID;
                     CREATE TABLE favorite_devices (
                         device BLOB PRIMARY KEY REFERENCES devices (id) ON DELETE CASCADE
@@ -38,10 +39,13 @@ extension Store {
             for label in add where DeviceName.plain(label) != label {
                 throw KithError(.invalid, "A label has 1 to 63 letters, digits, hyphens, underscores or dots.")
             }
+            if let label = add.first(where: { Set(remove.map(Self.folded)).contains(Self.folded($0)) }) {
+                throw KithError(.invalid, "\(label) is to be given and taken away at once.")
+            }
             for label in remove {
                 try database.execute(
-                    sql: "DELETE FROM device_labels WHERE device = ? AND label = ?",
-                    arguments: [Data(id.bytes), label])
+                    sql: "DELETE FROM device_labels WHERE device = ? AND folded = ?",
+                    arguments: [Data(id.bytes), Self.folded(label)])
                 guard database.changesCount == 1 else {
                     let held = device.labels.joined(separator: ", ")
                     throw KithError(
@@ -61,8 +65,11 @@ extension Store {
 
     static func write(_ label: String, of id: DeviceID, _ database: Database) throws {
         try database.execute(
-            sql: "INSERT OR IGNORE INTO device_labels VALUES (?, ?)", arguments: [Data(id.bytes), label])
+            sql: "INSERT OR IGNORE INTO device_labels VALUES (?, ?, ?)",
+            arguments: [Data(id.bytes), folded(label), label])
     }
+
+    private static func folded(_ label: String) -> String { label.lowercased() }
 
     static func write(isFavorite: Bool, of id: DeviceID, _ database: Database) throws {
         try database.execute(
@@ -75,7 +82,7 @@ extension Store {
     static func addLabels(to device: inout PairedDevice, _ database: Database) throws {
         let key = Data(device.id.bytes)
         device.labels = try String.fetchAll(
-            database, sql: "SELECT label FROM device_labels WHERE device = ? ORDER BY label", arguments: [key])
+            database, sql: "SELECT label FROM device_labels WHERE device = ? ORDER BY folded", arguments: [key])
         device.isFavorite =
             try Int.fetchOne(database, sql: "SELECT 1 FROM favorite_devices WHERE device = ?", arguments: [key]) != nil
     }

@@ -107,7 +107,9 @@ extension ViewerWindow {
         var items: [WindowScene.Item] = []
         var row = 2
         if chat.isOpen {
-            let text = chat.draft.isEmpty ? "Write to \(options.device). Enter sends, Esc leaves." : "\(chat.draft)▏"
+            let place = permissions?.privacy == true ? " (dark: kith screen chat alone shows it)" : ""
+            let hint = "Write to \(options.device)\(place). Enter sends, Esc leaves."
+            let text = chat.draft.isEmpty ? hint : "\(chat.draft)▏"
             items += line(text, row: row, keepsEnd: !chat.draft.isEmpty)
             row += 1
         }

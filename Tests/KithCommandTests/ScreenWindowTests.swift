@@ -146,7 +146,7 @@ struct ScreenWindowTests {
             // Of what was written before it tells first.
             before = try await picture()
             said = try await stage.laptop.kith(["screen", "chat"], input: Data("The left one\n".utf8)).output
-            return said == "phone: Which one?\nyou: The left one\n"
+            return said == "phone: Which one?\nto phone: The left one\n"
         }
         // It is drawn over the picture.
         try await eventually(within: .seconds(30)) { try await picture() != before }

@@ -36,14 +36,14 @@ import Testing
         try await viewer.following { witness in
             try await say("Is this the\nright window?", by: viewer)
             let line = try await talk.receive()
-            #expect(line?.name == "phone" && line?.line.text == "Is this the right window?")
+            #expect(line?.name == "phone" && line?.isOwn == false && line?.line.text == "Is this the right window?")
             try await eventually {
                 stage.source.notices.contains(.said(name: "phone", "Is this the right window?"))
             }
             try await talk.send(Screen.ChatLine("The one behind it"))
             try await eventually { witness.lines == ["The one behind it"] }
             let own = try await talk.receive()
-            #expect(own?.name == nil && own?.line.text == "The one behind it")
+            #expect(own?.name == "phone" && own?.isOwn == true && own?.line.text == "The one behind it")
             // Whoever comes later reads it, too.
             let late = try await self.talk(stage, witness.opened?.session)
             let first = try await late.receive()
@@ -79,29 +79,68 @@ import Testing
         }
     }
 
-    @Test func `a device that floods the screen with lines is slowed down, and is over when its session is`()
-        async throws
+    @Test func `a device that floods the screen with lines is slowed down, and pushes out nobody else's`() async throws
     {
         let stage = try Stage(.init(consent: .unattended))
-        let client = Client(stage.carrier())
-        let view = try await client.open(Screen.View.self, .init())
-        defer { view.stream.abort(.cancelled) }
-        let chat = try await client.open(Screen.Chat.self, .init(session: view.output.session)).stream
+        let other = viewer(stage, Stage.own)
         let talk = try await talk(stage)
         defer { talk.abort(.cancelled) }
-        let flood = Task(name: "flood") {
-            for number in 0..<10_000 { try await chat.send(Screen.ChatLine("\(number)")) }
+        try await other.following { _ in
+            try await say("Mine", by: other)
+            #expect(try await talk.receive()?.line.text == "Mine")
+            let client = Client(stage.carrier())
+            let view = try await client.open(Screen.View.self, .init())
+            defer { view.stream.abort(.cancelled) }
+            // By as many streams as there may be: the pace is the session's.
+            var streams: [MethodStream<Screen.ChatLine, Screen.ChatLine>] = []
+            for _ in 0..<3 {
+                streams.append(try await client.open(Screen.Chat.self, .init(session: view.output.session)).stream)
+            }
+            let flood = Task(name: "flood") { [streams] in
+                for number in 0..<10_000 {
+                    for stream in streams { try await stream.send(Screen.ChatLine("\(number)")) }
+                }
+            }
+            for _ in 0..<5 { #expect(try await talk.receive()?.name == "phone") }
+            let shown = stage.source.notices.filter { if case .said = $0 { true } else { false } }
+            #expect(shown.count <= 3 && shown.contains(.said(name: "phone", "Mine")), "\(shown)")
+            _ = try await Client(stage.owner()).call(
+                ScreenSessions.End.self, .init(session: view.output.session))
+            // They end with the session, not with the viewer's leaving.
+            for stream in streams { while let _ = try await stream.receive() {} }
+            flood.cancel()
+            _ = await flood.result
+            try await eventually {
+                stage.source.notices.filter { if case .said = $0 { true } else { false } }
+                    == [.said(name: "phone", "Mine")]
+            }
         }
-        for number in 0..<5 {
-            let line = try await talk.receive()
-            #expect(line?.line.text == "\(number)")
+    }
+
+    @Test func `a viewer that reads nothing is put out all the same`() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let client = Client(stage.carrier(Stage.foreign, Stage.all + [.screen(.privacy)]))
+        let view = try await client.open(
+            Screen.View.self, .init(wants: .init(control: true, privacy: true)))
+        let control = try await client.open(Screen.Control.self, .init(session: view.output.session)).stream
+        try await control.send(.button(.left, isDown: true))
+        try await eventually { stage.source.performed.count == 1 }
+        // More than fits into what it does not read.
+        for number in 0..<200 {
+            stage.source.fill(x: 0, y: 0, width: 320, height: 200) { x, y in
+                UInt32(truncatingIfNeeded: (x &* 7_919 &+ y &* 104_729 &+ number) &* 2_654_435_761) & 0xFF_FFFF
+            }
+            try await view.stream.send(.refresh)
         }
-        _ = try await Client(stage.owner()).call(ScreenSessions.End.self, .init())
-        // It ends with the session, not with the viewer's leaving.
-        while let _ = try await chat.receive() {}
-        flood.cancel()
-        _ = await flood.result
-        #expect(stage.source.notices.filter { if case .said = $0 { true } else { false } }.count <= 3)
+        let owner = Client(stage.owner())
+        _ = try await owner.call(ScreenSessions.End.self, .init(session: view.output.session))
+        #expect(stage.source.darkness == [true, false] && stage.source.releases == 1)
+        #expect(try await owner.call(ScreenSessions.List.self, Nothing()).sessions.isEmpty)
+        while let _ = try await control.receive() {}
+        view.stream.abort(.cancelled)
+        // Nor is it back at once, though nobody is asked.
+        let refused = await #expect(throws: KithError.self) { try await client.open(Screen.View.self, .init()) }
+        #expect(refused?.code == .denied && refused?.message.contains("again in") == true)
     }
 
     @Test func `a session that was ended types nothing and hears nothing, though another one is shown`() async throws {
@@ -142,7 +181,8 @@ import Testing
     }
 
     @Test(arguments: [
-        ("\u{1B}[2J hi", "[2J hi"), ("a\r\nb", "a  b"), ("\u{202E}evil", "evil"), ("  mother 👩‍👧 ", "mother 👩‍👧"),
+        ("\u{1B}[2J hi", "[2J hi"), ("a\r\nb", "a b"), ("\u{202E}evil", "evil"), ("  mother 👩‍👧 ", "mother 👩‍👧"),
+        ("ok\u{3164}\u{2800}\u{A0}   \u{2003}so", "ok so"),
     ])
     func `a line is one line, and moves nothing`(text: String, expected: String) throws {
         let line = try Screen.ChatLine(text)

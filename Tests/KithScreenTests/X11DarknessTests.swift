@@ -95,6 +95,54 @@ private let hasDummy: Bool = {
         server.kill()
     }
 
+    @Test(arguments: [SIGKILL, SIGSTOP])
+    func `when the program that darkened it is killed or stands still, it is dark and lit all the same`(
+        signal: Int32
+    ) async throws {
+        let folder = try TemporaryFolder()
+        let server = try xorg(folder)
+        let source = try await X11Source.open(display: server.display, darkness: Self.program)
+        try await source.setDark(true)
+        let first = try await program(server)
+        #expect(kill(first, signal) == 0)
+        if signal == SIGKILL { try await eventually { try await program(server) != first } }
+        #expect(try await isDark(server))
+        // Meanwhile it is seen as ever.
+        async let lit: Void = source.setDark(false)
+        #expect(try await colours(of: source).count == 1_024 * 768)
+        try await lit
+        try await eventually { try await !isDark(server) }
+        await source.close()
+        server.kill()
+    }
+
+    /// The number of the `kith-dark` on a server that was not killed.
+    private func program(_ server: XServer) async throws -> pid_t {
+        var found: pid_t = 0
+        try await eventually {
+            for entry in try FileManager.default.contentsOfDirectory(atPath: "/proc") {
+                // Most are no processes, or end meanwhile.
+                guard let number = pid_t(entry),
+                    let environment = try? Data(contentsOf: URL(fileURLWithPath: "/proc/\(entry)/environ")),
+                    let words = try? Data(contentsOf: URL(fileURLWithPath: "/proc/\(entry)/cmdline")),
+                    String(decoding: words, as: UTF8.self).contains("/kith-dark"),
+                    String(decoding: environment, as: UTF8.self).hasPrefix("DISPLAY=\(server.display)\0")
+                else { continue }
+                found = number
+                return true
+            }
+            return false
+        }
+        return found
+    }
+
+    @Test func `the program does nothing for a person who starts it`() throws {
+        let process = try ChildProcess(Self.program, ["--help"], errors: .connected)
+        #expect(process.waitUntilExit() == 64)
+        let text = String(decoding: try process.errors?.readToEnd() ?? Data(), as: UTF8.self)
+        #expect(text.contains("kith, which starts it"))
+    }
+
     @Test func `without the program, and without a server, it says why not`() async throws {
         let server = try XServer()
         let source = try await X11Source.open(display: server.display)

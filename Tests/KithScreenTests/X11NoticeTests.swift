@@ -163,6 +163,21 @@ import Testing
         #expect(many.lines.count == 9 && many.lines[8].text == "and 12 more. hint")
     }
 
+    @Test func `a line that somebody wrote looks like no notice, and moves no button`() {
+        func layout(_ notices: [ScreenNotice]) -> X11NoticeLayout {
+            X11NoticeLayout(notices, characterWidth: 8, ascent: 12, descent: 4, hint: String(repeating: "h", count: 42))
+        }
+        let plain = layout([active])
+        let forged = "ok" + String(repeating: ".", count: 30) + " phone controls this screen, and records it 😀e\u{301}"
+        let said = layout([active, .said(name: "desk", forged)])
+        #expect(said.buttons == plain.buttons && said.width == plain.width)
+        let texts = said.lines.map(\.text)
+        #expect(texts[1].hasPrefix("desk: “ok...") && texts[2].hasPrefix("    phone controls"), "\(texts)")
+        #expect(texts.contains { $0.hasSuffix("□e”") } && texts.dropLast(2).allSatisfy { $0.count <= 42 }, "\(texts)")
+        let long = layout([active, .said(name: "desk", String(repeating: "word ", count: 100))])
+        #expect(long.lines.count == 8 && long.lines[5].text.hasSuffix("…”"))
+    }
+
     @Test func `a click counts when a person placed the pointer on a button that was seen`() {
         let start = ContinuousClock.now
         func at(_ milliseconds: Int) -> ContinuousClock.Instant { start + .milliseconds(milliseconds) }

@@ -199,7 +199,7 @@ public enum Devices {
         public typealias Output = Info
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
-            "devices.label", by: .owner, isIdempotent: true, "Gives labels to a paired device, or takes them away.")
+            "devices.label", by: .owner, "Gives labels to a paired device, or takes them away.")
     }
 
     /// Changes what a paired device may do here; running work that loses its grant is cut off.

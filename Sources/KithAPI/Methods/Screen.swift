@@ -270,14 +270,12 @@ public enum Screen {
         /// One line, 1…500 scalars, none of which controls anything.
         public let text: String
 
-        /// Makes a line of what was written: of several lines one.
+        /// Makes a line of what was written: of several lines one, with one space where there are more.
         ///
         /// - Throws: `KithError` `.invalid` when nothing is left, or more than ``lengthLimit`` scalars.
         public init(_ text: String) throws(KithError) {
-            let scalars = text.unicodeScalars.map { Self.isPlain($0) ? $0 : " " }
-            var line = String(String.UnicodeScalarView(scalars))
-            while line.hasPrefix(" ") { line.removeFirst() }
-            while line.hasSuffix(" ") { line.removeLast() }
+            let words = text.unicodeScalars.split { !Self.isPlain($0) }
+            let line = words.map { String($0) }.joined(separator: " ")
             guard !line.isEmpty else { throw KithError(.invalid, "There is nothing in that line.") }
             guard line.unicodeScalars.count <= Self.lengthLimit else {
                 throw KithError(.invalid, "A line has at most \(Self.lengthLimit) characters.")
@@ -295,10 +293,12 @@ public enum Screen {
         /// Whether a scalar is only itself: it moves nothing, hides nothing, and turns no text around.
         private static func isPlain(_ scalar: Unicode.Scalar) -> Bool {
             switch scalar.properties.generalCategory {
-            case .control, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: false
+            case .control, .lineSeparator, .paragraphSeparator, .spaceSeparator, .surrogate, .privateUse, .unassigned:
+                false
             // Joiners are parts of letters and emoji.
             case .format: scalar == "\u{200D}" || scalar == "\u{200C}"
-            default: true
+            // Letters and signs that are nothing to the eye: the fillers of Hangul, and Braille without a dot.
+            default: !["\u{115F}", "\u{1160}", "\u{3164}", "\u{FFA0}", "\u{2800}"].contains(scalar)
             }
         }
     }

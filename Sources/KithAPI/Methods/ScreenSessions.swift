@@ -176,8 +176,10 @@ public enum ScreenSessions {
             public static var sizeLimit: Int { 4_096 }
             /// The session.
             public var session: String
-            /// The name of its device; absent for a line of this device's person.
-            public var name: String?
+            /// The name of its device; empty where there is none.
+            public var name: String
+            /// Whether this device's person wrote it.
+            public var isOwn: Bool
             /// When it was written, in seconds since 1970.
             public var time: Int64
             /// The line.
@@ -187,13 +189,14 @@ public enum ScreenSessions {
 
             /// Describes a line.
             public init(
-                session: String, name: String?, time: Int64, line: Screen.ChatLine, failure: String? = nil
+                session: String, name: String, isOwn: Bool, time: Int64, line: Screen.ChatLine, failure: String? = nil
             ) {
-                self.failure = failure
                 self.session = session
                 self.name = name
+                self.isOwn = isOwn
                 self.time = time
                 self.line = line
+                self.failure = failure
             }
         }
 

@@ -22,9 +22,10 @@ struct DeviceText {
 
     init(_ device: Devices.Info) { self.device = device }
 
-    private var name: String {
-        printable(device.name) + (device.isFavorite == true ? " *" : "") + (device.looksLike == nil ? "" : " (!)")
-    }
+    private var name: String { printable(device.name) + (device.looksLike == nil ? "" : " (!)") }
+
+    /// The same with a star behind a favorite's.
+    private var starredName: String { name + (device.isFavorite == true ? " *" : "") }
 
     private var labels: String { (device.labels ?? []).map(printable).joined(separator: " ") }
 
@@ -149,7 +150,7 @@ struct DeviceText {
     private var rows: [[String]] {
         let (here, there) = (grantsHere, grantsThere)
         return (0..<max(here.count, there.count)).map { line in
-            (line == 0 ? [name, device.id.short, state + otherProgram, shortPath] : ["", "", "", ""])
+            (line == 0 ? [starredName, device.id.short, state + otherProgram, shortPath] : ["", "", "", ""])
                 + [here, there].map { line < $0.count ? $0[line] : "" }
         }
     }
@@ -157,7 +158,7 @@ struct DeviceText {
     private var paragraph: String {
         let path = path(withKey: false)
         return """
-            \(styled(name, .bold))  \(device.id.short)  \(state)\(path.isEmpty ? "" : ", \(path)")\(program.map { ", \($0)" } ?? "")
+            \(styled(starredName, .bold))  \(device.id.short)  \(state)\(path.isEmpty ? "" : ", \(path)")\(program.map { ", \($0)" } ?? "")
                 may do here: \(grantsHere.joined(separator: " "))
                 you may there: \(grantsThere.joined(separator: " "))\(labels.isEmpty ? "" : "\n    labels: \(labels)")
             """

@@ -2,6 +2,8 @@ import ArgumentParser
 import Foundation
 import KithAPI
 import KithCommandLine
+import KithIO
+import KithRPC
 import KithWire
 
 /// `kith screen chat`.
@@ -11,8 +13,8 @@ struct ScreenChatCommand: AsyncParsableCommand {
         discussion: helpText(
             """
             Each line that is typed goes to everybody who sees this screen in a window, or to one session. They write in
-            their windows (Ctrl+Alt+Shift+C), and are read here and in the corner of the screen. Ctrl-D leaves. Nothing of
-            it is kept once a session is over.
+            their windows (Ctrl+Alt+Shift+C), and are read here and for half a minute in the corner of the screen, by
+            everybody who sees it. Ctrl-D leaves. Nothing of it is stored, here or there.
 
               kith screen chat
               kith screen chat k7m3                   with one of them
@@ -33,13 +35,25 @@ struct ScreenChatCommand: AsyncParsableCommand {
                 let names = sessions.filter { $0.state == .active }.map { printable($0.name) }
                 note(names.isEmpty ? "Nobody sees this screen now." : "Seen by \(names.joined(separator: ", ")).")
             }
+            let unread = Locked<String?>(nil)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
-                    while let line = try await stream.receive() { try Self.show(line, globals) }
+                    while let line = try await stream.receive() {
+                        if let failure = line.failure { unread.set(failure) }
+                        try Self.show(line, globals, isTyped: isTerminal)
+                    }
                 }
                 group.addTask {
                     for await text in Self.typedLines() where !text.allSatisfy(\.isWhitespace) {
-                        try await stream.send(Screen.ChatLine(text))
+                        let line: Screen.ChatLine
+                        do throws(KithError) {
+                            line = try Screen.ChatLine(text)
+                        } catch {
+                            guard isTerminal else { throw error }
+                            note(error.message)
+                            continue
+                        }
+                        try await stream.send(line)
                     }
                     // The other end has read all of it before it ends.
                     try await stream.finish()
@@ -48,14 +62,21 @@ struct ScreenChatCommand: AsyncParsableCommand {
                 defer { group.cancelAll() }
                 do { while let _ = try await group.next() {} } catch is CancellationError {}
             }
+            // A script is to notice.
+            if !isTerminal, let failure = unread.value { throw KithError(.notFound, failure) }
         }
         if let signal = ending.signal { throw ExitCode(128 + signal) }
     }
 
-    private static func show(_ line: ScreenSessions.Talk.Line, _ globals: GlobalOptions) throws {
-        if globals.json { return printLine(try jsonText(line)) }
-        if let failure = line.failure { return note("“\(line.line.text)” reached nobody: \(failure)") }
-        printLine("\(line.name.map(printable) ?? "you"): \(line.line.text)")
+    private static func show(
+        _ line: ScreenSessions.Talk.Line, _ globals: GlobalOptions, isTyped: Bool
+    ) throws {
+        // One object a line, as a stream has no end.
+        if globals.json { return printLine(String(decoding: try JSONText.encode(line), as: UTF8.self)) }
+        if let failure = line.failure { return note("“\(line.line.text)” was not read: \(failure)") }
+        // What was typed stands there already.
+        if line.isOwn, isTyped { return }
+        printLine("\(line.isOwn ? "to \(printable(line.name))" : printable(line.name)): \(line.line.text)")
     }
 
     /// What is typed, until the end.

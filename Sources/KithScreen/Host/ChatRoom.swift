@@ -6,12 +6,14 @@ import Synchronization
 ///
 /// Kept in memory alone, and only as long as their sessions are shown.
 final class ChatRoom: Sendable {
-    /// The most lines that are kept.
-    static let limit = 100
+    /// The most lines that are kept, and those of one session.
+    static let limit = 200
+    static let sessionLimit = 50
     /// The time for which a line is shown on the screen.
     static let shownFor = Duration.seconds(30)
-    /// The most lines that are shown there at a time.
-    static let shownLimit = 3
+    /// The most lines that are shown there at a time, and those of one session.
+    static let shownLimit = 4
+    static let sessionShownLimit = 2
 
     private struct State {
         var lines: [(line: ScreenSessions.Talk.Line, at: ContinuousClock.Instant?)] = []
@@ -22,6 +24,9 @@ final class ChatRoom: Sendable {
 
         mutating func keep(_ line: ScreenSessions.Talk.Line, at now: ContinuousClock.Instant?) {
             lines.append((line, now))
+            // Nobody pushes out what others wrote.
+            let own = lines.indices.filter { lines[$0].line.session == line.session }
+            if own.count > ChatRoom.sessionLimit { lines.remove(at: own[0]) }
             if lines.count > ChatRoom.limit { lines.removeFirst() }
         }
 
@@ -57,8 +62,14 @@ final class ChatRoom: Sendable {
     /// The lines of viewers' people that are to be seen on the screen now, the oldest first.
     func latest(at now: ContinuousClock.Instant) -> [ScreenSessions.Talk.Line] {
         state.withLock { state in
-            state.lines.compactMap { entry in entry.at.flatMap { now - $0 < Self.shownFor ? entry.line : nil } }
-                .suffix(Self.shownLimit)
+            var counts: [String: Int] = [:]
+            var latest: [ScreenSessions.Talk.Line] = []
+            for entry in state.lines.reversed() where latest.count < Self.shownLimit {
+                guard let at = entry.at, now - at < Self.shownFor else { continue }
+                counts[entry.line.session, default: 0] += 1
+                if counts[entry.line.session, default: 0] <= Self.sessionShownLimit { latest.append(entry.line) }
+            }
+            return latest.reversed()
         }
     }
 

@@ -37,6 +37,8 @@ final class HostSession: Sendable {
         var pictures: UInt64 = 0
         var bytes: UInt64 = 0
         var mayResume = true
+        /// Faster than that nobody writes, and nobody at the screen can read.
+        var linePace = TokenBucket(perSecond: 1, burst: 5, at: .now)
     }
 
     let id: String
@@ -156,13 +158,21 @@ final class HostSession: Sendable {
     /// Takes in that it is shown no more: what was opened beside the pictures ends with them.
     func close() { over.fulfil(()) }
 
+    /// Waits until it is shown no more.
+    func untilOver() async throws { try await over.valueUnlessCancelled() }
+
+    /// The time to wait before the next line of its viewer's person is taken in.
+    func paceLine(at now: ContinuousClock.Instant) -> Duration {
+        state.withLock { $0.linePace.take(1, at: now) }
+    }
+
     /// Does something for as long as the session is shown; once it is not, `body` is cancelled.
     ///
     /// - Throws: What `body` throws.
     func whileShown(_ body: @escaping @Sendable () async throws -> Void) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await body() }
-            group.addTask { [over] in try await over.valueUnlessCancelled() }
+            group.addTask { [self] in try await untilOver() }
             defer { group.cancelAll() }
             try await group.next()
         }

@@ -52,6 +52,7 @@ final class ScreenHost: Sendable {
     /// The screen is darkened, or not any more, by one at a time.
     private let darkening = AsyncMutex()
     let chat = ChatRoom()
+    let attempts = Mutex(SessionAttempts())
     let timers = TimerQueue()
     let executor = DiskExecutor()
     let logger: Logger
@@ -166,15 +167,15 @@ final class ScreenHost: Sendable {
 
     // MARK: - Darkness
 
-    /// Has the screen be dark for whoever is in front of it; what is seen by others is as ever.
+    /// Has the screen be dark for whoever is in front of it, as far as `session` still may.
     ///
-    /// Whoever asks begins a session then, or calls ``lighten()``.
+    /// What is seen by others is as ever. Without a session somebody begins one then, or calls ``lighten()``.
     ///
     /// - Throws: `KithError` `.unsupported` when this screen cannot.
-    func darken(_ source: any ScreenSource) async throws {
+    func darken(_ source: any ScreenSource, for session: HostSession? = nil) async throws {
         await darkening.lock()
         defer { darkening.unlock() }
-        guard state.withLock({ !$0.isDark }) else { return }
+        guard state.withLock({ !$0.isDark }), session?.permissions.privacy ?? true else { return }
         try await source.setDark(true)
         state.withLock { $0.isDark = true }
     }
@@ -190,33 +191,42 @@ final class ScreenHost: Sendable {
             state.isDark = false
             return state.source
         }
-        // To end it needs no more than that somebody is gone.
-        try? await source?.setDark(false)
+        do {
+            try await source?.setDark(false)
+        } catch {
+            logger.warning("\(error.message)")
+        }
     }
 
     // MARK: - Lines between people
 
     /// Passes on a line that a viewer's person wrote, and shows it on the screen for a while.
     func said(_ line: Screen.ChatLine, by session: HostSession, at now: ContinuousClock.Instant, time: Int64) {
+        // Its lines are forgotten when it is over.
+        guard state.withLock({ $0.sessions[session.id] != nil }) else { return }
         chat.said(
-            ScreenSessions.Talk.Line(session: session.id, name: session.name, time: time, line: line), at: now)
+            ScreenSessions.Talk.Line(session: session.id, name: session.name, isOwn: false, time: time, line: line),
+            at: now)
         sessionsChanged()
         _ = timers.schedule(at: now + ChatRoom.shownFor) { [weak self] in self?.sessionsChanged() }
     }
 
     /// Passes on a line of this device's person, to the session whose name begins so; to all for `nil`.
     ///
-    /// - Throws: `KithError` `.notFound` when there is none, `.invalid` when there is more than one, `.unsupported` when
-    ///   none of them is shown where lines can be read.
-    func say(_ line: Screen.ChatLine, to prefix: String?, time: Int64) throws(KithError) {
+    /// - Returns: the lines that reached nobody, each with the reason.
+    /// - Throws: `KithError` `.notFound` when there is no such session, `.invalid` when there is more than one.
+    func say(
+        _ line: Screen.ChatLine, to prefix: String?, time: Int64
+    ) throws(KithError) -> [ScreenSessions.Talk.Line] {
         let sessions = try matching(prefix)
         guard !sessions.isEmpty else { throw KithError(.notFound, "Nobody sees this screen.") }
-        let readers = sessions.filter { session in
-            chat.say(ScreenSessions.Talk.Line(session: session.id, name: nil, time: time, line: line))
+        return sessions.compactMap { session in
+            var said = ScreenSessions.Talk.Line(
+                session: session.id, name: session.name, isOwn: true, time: time, line: line)
+            if chat.say(said) { return nil }
+            said.failure = "\(session.name) sees this screen where no line can be read."
+            return said
         }
-        guard readers.isEmpty else { return }
-        let names = sessions.map(\.name).joined(separator: ", ")
-        throw KithError(.unsupported, "\(names) sees this screen where no line can be read.")
     }
 
     /// Takes a session out; `isLost` says that its viewer did not leave by itself.
@@ -335,8 +345,12 @@ final class ScreenHost: Sendable {
         return found
     }
 
-    /// Ends sessions, and refuses those that wait when all are meant.
-    func end(_ prefix: String?, because reason: KithError) throws(KithError) -> [ScreenSessions.Session] {
+    /// Ends sessions at once, whatever their viewers do, and refuses those that wait when all are meant.
+    ///
+    /// `isByPerson` has their devices wait before they begin another.
+    func end(
+        _ prefix: String?, because reason: KithError, isByPerson: Bool = true
+    ) async throws(KithError) -> [ScreenSessions.Session] {
         let sessions = try matching(prefix)
         var ended = sessions.map(\.description)
         for session in sessions { session.end(reason) }
@@ -350,6 +364,11 @@ final class ScreenHost: Sendable {
                 waiting.decision.fulfil(nil)
             }
         }
+        if isByPerson {
+            let devices = Set(sessions.compactMap(\.caller.device))
+            attempts.withLock { attempts in for device in devices { attempts.putOut(device, at: .now) } }
+        }
+        for session in sessions { await takeOut(session, isLost: false, at: .now) }
         return ended
     }
 
@@ -389,7 +408,7 @@ final class ScreenHost: Sendable {
             }
             return (Array(state.watchers.values), state.source, waiting + active)
         }
-        let said = chat.latest(at: .now).map { ScreenNotice.said(name: $0.name ?? "", $0.line.text) }
+        let said = chat.latest(at: .now).map { ScreenNotice.said(name: $0.name, $0.line.text) }
         for watcher in watchers { watcher.yield() }
         guard let source else { return }
         Task(name: "kith screen notice") { [weak self] in
@@ -401,15 +420,21 @@ final class ScreenHost: Sendable {
     private func answered(_ answer: ScreenNotice.Answer) {
         switch answer {
         case .decided(let session, let isLetIn):
-            let (permissions, shown) = state.withLock { ($0.waiting[session]?.permissions, $0.sessions[session]) }
+            let (permissions, isShown) = state.withLock {
+                ($0.waiting[session]?.permissions, $0.sessions[session] != nil)
+            }
             // Whoever decided first, here or by the command, has decided.
             _ = try? decide(session, isLetIn ? permissions : nil)
-            if !isLetIn, let shown {
-                shown.end(KithError(.denied, "Somebody at the screen ended it."))
-                state.withLock { $0.former[session] = nil }
-            }
-        case .panic:
-            _ = try? end(nil, because: KithError(.denied, "Somebody at the screen ended it."))
+            if !isLetIn, isShown { putOut(session) }
+        case .panic: putOut(nil)
+        }
+    }
+
+    /// Ends sessions for a person at the screen.
+    private func putOut(_ session: String?) {
+        Task(name: "kith screen end") {
+            // One that is over has ended.
+            _ = try? await end(session, because: KithError(.denied, "Somebody at the screen ended it."))
         }
     }
 

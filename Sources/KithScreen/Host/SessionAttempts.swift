@@ -5,7 +5,7 @@ import KithWire
 ///
 /// A session that goes on after its connection was lost is not a new one. Whoever was refused, or got no answer, waits
 /// before a person is disturbed again: 10 s, twice as long after each further time, ten minutes at most; it begins anew
-/// when a person lets the device in, or after an hour.
+/// when a person lets the device in, or after an hour. Whoever was put out waits likewise, also when nobody is asked.
 struct SessionAttempts {
     /// The sessions that a device may begin within a minute.
     static let perMinute = 12
@@ -22,8 +22,12 @@ struct SessionAttempts {
         var isAsking = false
 
         func isOver(at now: ContinuousClock.Instant) -> Bool {
-            guard !isAsking, begun.allSatisfy({ now - $0 >= .seconds(60) }) else { return false }
-            return refused.map { now - $0 >= SessionAttempts.memory } ?? true
+            !isAsking && begun.allSatisfy { now - $0 >= .seconds(60) } && !isRemembered(at: now)
+        }
+
+        /// Whether it was refused or put out within the last hour.
+        func isRemembered(at now: ContinuousClock.Instant) -> Bool {
+            refused.map { now - $0 < SessionAttempts.memory } ?? false
         }
     }
 
@@ -46,6 +50,26 @@ struct SessionAttempts {
         devices[id] = device
     }
 
+    /// Has a device wait that was refused or put out a moment ago.
+    ///
+    /// - Throws: `.denied` when that is too soon.
+    func wait(_ id: DeviceID, at now: ContinuousClock.Instant) throws(KithError) {
+        guard let device = devices[id], let refused = device.refused, device.isRemembered(at: now) else { return }
+        let rest = Self.pause(after: device.refusals) - (now - refused)
+        guard rest > .zero else { return }
+        throw KithError(
+            .denied,
+            "The other screen was not shown a moment ago. Its person can be asked again in \(Self.seconds(rest)).")
+    }
+
+    /// Takes in that a person put the device out.
+    mutating func putOut(_ id: DeviceID, at now: ContinuousClock.Instant) {
+        var device = devices[id] ?? Device()
+        device.refusals = device.isRemembered(at: now) ? min(device.refusals + 1, 16) : 1
+        device.refused = now
+        devices[id] = device
+    }
+
     /// Takes in that a person is about to be asked; ``answered(_:isLetIn:at:)`` or ``calledOff(_:)`` follows.
     ///
     /// - Throws: `.denied` when that is too soon, or they are being asked about this device already.
@@ -54,17 +78,8 @@ struct SessionAttempts {
         if device.isAsking {
             throw KithError(.denied, "The person at the other screen is being asked about this device already.")
         }
-        if let refused = device.refused, now - refused < Self.memory {
-            let rest = Self.pause(after: device.refusals) - (now - refused)
-            guard rest <= .zero else {
-                throw KithError(
-                    .denied,
-                    "The other screen was not shown a moment ago. Its person can be asked again in \(Self.seconds(rest))."
-                )
-            }
-        } else {
-            device.refusals = 0
-        }
+        try wait(id, at: now)
+        if !device.isRemembered(at: now) { device.refusals = 0 }
         device.isAsking = true
         devices[id] = device
     }

@@ -1,18 +1,22 @@
 #if Screen && os(Linux) && canImport(CXCB)
 import CKithSystem
+import Dispatch
 import Glibc
+import KithAPI
 import KithIO
 import KithWire
 
-/// A screen that is dark for whoever is in front of it, for as long as this lives.
+/// A screen that is dark for whoever is in front of it, until ``end()``.
 ///
 /// A program of its own does it, `kith-dark`: it lights the screen again when this process is gone, however that ended.
 final class X11Darkness: Sendable {
     private let socket: Int32
     private let process: Int32
+    /// What the program said last: 2, that it is lit; `nil` when it ended without a word.
+    private let last = Promise<UInt8?>()
 
-    /// The time the program has to say that the screen is dark, in milliseconds.
-    private static let patience: Int32 = 5_000
+    /// The time the program has to answer.
+    private static let patience = Duration.seconds(5)
 
     /// Starts the program at `path`, and waits until the screen is dark.
     ///
@@ -30,13 +34,15 @@ final class X11Darkness: Sendable {
             throw KithError(.unsupported, "\(path) cannot be started: \(SystemError(-status)).")
         }
         (self.socket, self.process) = (socket, process)
-        let isDark: Bool
-        do {
-            isDark = try await DiskExecutor().run { [socket] in Self.answer(on: socket) == 1 }
-        } catch {
-            throw KithError(.cancelled, "The screen was not darkened.", cause: error)
+        let first = Promise<UInt8?>()
+        // A thread of its own reads: it waits as long as it is dark.
+        DispatchQueue(label: "kith dark").async { [last, socket] in
+            let answer = Self.next(on: socket)
+            first.fulfil(answer)
+            last.fulfil(answer == 1 ? Self.next(on: socket) : nil)
         }
-        guard isDark else {
+        let answer = try? await withDeadline(Self.patience) { try await first.valueUnlessCancelled() }
+        guard answer == .some(1) else {
             throw KithError(
                 .unsupported,
                 "That screen cannot be kept dark: its X server has no monitor whose brightness it changes.")
@@ -44,19 +50,39 @@ final class X11Darkness: Sendable {
     }
 
     deinit {
-        // It lights the screen, says so, and ends.
-        shutdown(socket, Int32(SHUT_WR))
-        _ = Self.answer(on: socket)
-        kith_socket_close(socket)
-        _ = kith_helper_end(process)
+        // The thread that read it may be there yet: the socket is closed by nobody before.
+        let (last, socket, process) = (last, socket, process)
+        Task(name: "kith dark end") { await Self.end(last, socket, process) }
     }
 
-    /// The byte that the program says next; `nil` when it has ended, or says nothing for too long.
-    private static func answer(on socket: Int32) -> UInt8? {
-        var entry = pollfd(fd: socket, events: Int16(POLLIN), revents: 0)
+    /// Waits until the program ends, by ``end()`` or by itself.
+    func hasEnded() async { _ = await last.value() }
+
+    /// Has the screen lit; false when nobody said that it is.
+    func end() async -> Bool {
+        shutdown(socket, Int32(SHUT_WR))
+        let answer = try? await withDeadline(Self.patience) { [last] in try await last.valueUnlessCancelled() }
+        return answer == .some(2)
+    }
+
+    private static func end(_ last: Promise<UInt8?>, _ socket: Int32, _ process: Int32) async {
+        shutdown(socket, Int32(SHUT_WR))
+        // It ends by itself once it has said so; one that does not is of no use.
+        _ = try? await withDeadline(patience) { try await last.valueUnlessCancelled() }
+        shutdown(socket, Int32(SHUT_RDWR))
+        _ = await last.value()
+        kith_socket_close(socket)
+        _ = try? await DiskExecutor().run { kith_helper_end(process) }
+    }
+
+    /// The byte that the program says next; `nil` when it has ended.
+    private static func next(on socket: Int32) -> UInt8? {
         var byte: UInt8 = 0
-        guard unsafe poll(&entry, 1, patience) == 1, unsafe read(socket, &byte, 1) == 1 else { return nil }
-        return byte
+        while true {
+            let count = unsafe read(socket, &byte, 1)
+            if count == 1 { return byte }
+            if count == 0 || errno != EINTR { return nil }
+        }
     }
 }
 #endif

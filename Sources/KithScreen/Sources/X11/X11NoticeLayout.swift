@@ -20,9 +20,8 @@ struct X11NoticeLayout {
     static let limit = 8
     /// The most characters of a device's name.
     static let nameLimit = 32
-    /// The most characters of one line of what somebody wrote, and the most lines of it.
-    static let columns = 64
-    static let rowLimit = 3
+    /// The most rows of a line that somebody wrote.
+    static let rowLimit = 5
 
     private(set) var lines: [Line] = []
     private(set) var buttons: [Button] = []
@@ -51,11 +50,13 @@ struct X11NoticeLayout {
             right = max(right, x - gap)
             y += rowHeight
         }
-        var said = notices.flatMap(Self.rows)
+        // No wider than the rest, so that no button moves: whoever writes is not to lead a person's hand.
+        let columns = max(Int((right - margin) / characterWidth), 24)
+        var said = notices.flatMap { Self.rows(of: $0, columns: columns) }
         if !said.isEmpty { said.append("To answer: kith screen chat") }
         for text in said {
             lines.append(Line(text: text, x: margin, y: y + 6 + ascent))
-            right = max(right, margin + Int32(text.count) * characterWidth)
+            right = max(right, margin + Int32(text.unicodeScalars.count) * characterWidth)
             y += rowHeight
         }
         let rest = waiting.count + active.count - shown.count
@@ -74,20 +75,30 @@ struct X11NoticeLayout {
     }
 
     /// What somebody wrote, in rows; none for other notices.
-    private static func rows(of notice: ScreenNotice) -> [String] {
+    ///
+    /// It stands in quotation marks, and each row but the first further in: none looks like a notice, or like a line of
+    /// somebody else.
+    private static func rows(of notice: ScreenNotice, columns: Int) -> [String] {
         guard case .said(let name, let line) = notice else { return [] }
-        var rows: [String] = []
-        // An image of a text has no more than 255 characters, and a person reads short lines.
-        var rest = "\(plain(name)): \(plain(line, limit: Screen.ChatLine.lengthLimit))"[...]
-        while !rest.isEmpty, rows.count < rowLimit {
-            var row = rest.prefix(columns)
-            if row.endIndex < rest.endIndex, let space = row.lastIndex(of: " "), rows.count < rowLimit - 1 {
-                row = rest[...space]
+        // A cell for each scalar: the font has the first plane alone, and knows nothing of marks over letters.
+        let scalars = line.unicodeScalars.compactMap { scalar -> Unicode.Scalar? in
+            switch scalar.properties.generalCategory {
+            case .nonspacingMark, .enclosingMark, .format: nil
+            default: scalar.value <= 0xFFFF ? scalar : "\u{25A1}"
             }
-            rows.append(String(row))
-            rest = rest[row.endIndex...]
         }
-        if !rest.isEmpty, let last = rows.popLast() { rows.append(last.dropLast(1) + "…") }
+        var rows: [String] = []
+        var start = "\(plain(name)): “"
+        var rest = (scalars + ["”"])[...]
+        while !rest.isEmpty, rows.count < rowLimit {
+            let room = max(columns - start.count, 8)
+            var row = rest.prefix(room)
+            if row.count < rest.count, let space = row.lastIndex(of: " ") { row = rest[...space] }
+            rest = rest[row.endIndex...]
+            rows.append(start + String(String.UnicodeScalarView(row)))
+            start = "    "
+        }
+        if !rest.isEmpty, let last = rows.popLast() { rows.append(last.dropLast(2) + "…”") }
         return rows
     }
 
@@ -119,15 +130,15 @@ struct X11NoticeLayout {
         }
     }
 
-    /// A name or a text on one line, without characters that would turn or hide what stands beside it.
-    private static func plain(_ name: String, limit: Int = nameLimit) -> String {
+    /// A name on one line, without characters that would turn or hide what stands beside it.
+    private static func plain(_ name: String) -> String {
         let scalars = name.unicodeScalars.filter { scalar in
             switch scalar.properties.generalCategory {
             case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate, .privateUse, .unassigned: false
             default: scalar.value <= 0xFFFF
             }
         }
-        let plain = String(String.UnicodeScalarView(scalars)).prefix(limit)
+        let plain = String(String.UnicodeScalarView(scalars)).prefix(nameLimit)
         return plain.isEmpty ? "A device" : String(plain)
     }
 }

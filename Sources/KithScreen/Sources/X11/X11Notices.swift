@@ -42,9 +42,11 @@ import KithWire
         }
         if notices != self.notices || window == nil {
             self.notices = notices
-            clicks.show(at: .now)
+            let former = layout?.buttons
             if window == nil { open() }
             arrange()
+            // Lines come and go below them: the buttons are the same as long as they say and do the same.
+            if layout?.buttons != former { clicks.show(at: .now) }
         }
         panicKey.grab()
         connection.flush()

@@ -20,6 +20,7 @@ package actor X11Source: ScreenSource {
     /// The program that keeps the screen dark, by its path.
     private let darkness: String?
     private var darkening: X11Darkness?
+    private var wantsDark = false
 
     package nonisolated var unownedExecutor: UnownedSerialExecutor { unsafe thread.asUnownedSerialExecutor() }
 
@@ -105,12 +106,14 @@ package actor X11Source: ScreenSource {
             guard (try? await Task.sleep(for: .seconds(2))) != nil else { return }  // closed in time
             self?.descriptor.withLock { if let number = $0 { _ = shutdown(number, Int32(SHUT_RDWR)) } }
         }
+        // It does not wait for the server: the program has a connection of its own.
+        try? await light()
         await finish()
         watchdog.cancel()
     }
 
     private func finish() {
-        darkening = nil
+        (darkening, wantsDark) = (nil, false)
         guard let session else { return }
         session.input.end()
         session.notices.hide()
@@ -217,16 +220,55 @@ package actor X11Source: ScreenSource {
     }
 
     package func setDark(_ isDark: Bool) async throws(KithError) {
-        let session = try live()
-        guard isDark else {
-            darkening = nil
-            return
+        guard isDark else { return try await light() }
+        guard !wantsDark else { return }
+        wantsDark = true
+        do throws(KithError) {
+            try await darken()
+        } catch {
+            wantsDark = false
+            throw error
         }
-        guard darkening == nil else { return }
+    }
+
+    private func darken() async throws(KithError) {
+        let display = try live().connection.display
         guard let darkness else {
             throw KithError(.unsupported, "kith-dark, which keeps a screen dark, is not installed beside kith there.")
         }
-        darkening = try await X11Darkness(darkness, display: session.connection.display)
+        let new = try await X11Darkness(darkness, display: display)
+        guard wantsDark, session != nil else {
+            _ = await new.end()
+            return
+        }
+        darkening = new
+        Task(name: "x11 dark") { [weak self] in
+            await new.hasEnded()
+            await self?.darkenAgain(after: new)
+        }
+    }
+
+    /// Takes in that the program that kept the screen dark has ended; when nobody wanted that, another one does it.
+    private func darkenAgain(after old: X11Darkness) async {
+        guard darkening === old else { return }
+        darkening = nil
+        // A screen that cannot be dark any more is lit, or its server is gone.
+        try? await darken()
+    }
+
+    private func light() async throws(KithError) {
+        guard wantsDark else { return }
+        wantsDark = false
+        let old = darkening
+        darkening = nil
+        if let old, await old.end() { return }
+        // It was killed, or stands still: another one finds the screen dark, and lights it at its end.
+        if let darkness, let other = try? await X11Darkness(darkness, display: session?.connection.display),
+            await other.end()
+        {
+            return
+        }
+        throw KithError(.internal, "The screen \(name) may be dark yet: xrandr --output NAME --brightness 1 lights it.")
     }
 }
 #endif
