@@ -142,7 +142,7 @@ package final class ByteQueue: Sendable {
             wake?.resume()
             if let bytes { return bytes }
             if isEnd { return nil }
-            await state.wait(at: \.reader) { $0.count > 0 || $0.isFinished || $0.aborted != nil }
+            await state.wait(in: { $1(&$0.reader) }) { $0.count > 0 || $0.isFinished || $0.aborted != nil }
         }
     }
 
@@ -165,7 +165,7 @@ package final class ByteQueue: Sendable {
             wake?.resume()
             rest = rest.dropFirst(taken)
             if !rest.isEmpty {
-                await state.wait(at: \.writer) { $0.count < self.capacity || $0.aborted != nil }
+                await state.wait(in: { $1(&$0.writer) }) { $0.count < self.capacity || $0.aborted != nil }
             }
         }
     }
@@ -191,7 +191,7 @@ package final class ByteQueue: Sendable {
                 return state.aborted != nil || state.isFinished
             }
             if isOver { return }
-            await state.wait(at: \.observer) { $0.isFinished || $0.aborted != nil }
+            await state.wait(in: { $1(&$0.observer) }) { $0.isFinished || $0.aborted != nil }
         }
     }
 

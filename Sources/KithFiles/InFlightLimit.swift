@@ -166,7 +166,7 @@ final class InFlightGate: Sendable {
 
     /// Waits until more may be written; not when the task is cancelled, or nothing comes from the receiver any more.
     func waitForRoom() async {
-        await state.wait(at: \.writer) { !$0.isOn || $0.isOver || $0.limit.hasRoom }
+        await state.wait(in: { $1(&$0.writer) }) { !$0.isOn || $0.isOver || $0.limit.hasRoom }
     }
 
     /// Notes that the receiver confirms no more: nobody waits from now on.

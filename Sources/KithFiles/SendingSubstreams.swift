@@ -101,7 +101,7 @@ final class SendingSubstreams: Sendable {
                 return body(&state)
             }
             if let result { return result }
-            await state.wait(at: \.dealer) { $0.isChanged }
+            await state.wait(in: { $1(&$0.dealer) }) { $0.isChanged }
         }
     }
 

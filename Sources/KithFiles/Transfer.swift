@@ -471,7 +471,7 @@ final class AnswerQueue: Sendable {
             }
             if let part { return part }
             if isEnd || Task.isCancelled { return nil }
-            await state.wait(at: \.waiter) { !$0.bytes.isEmpty || $0.isFinished }
+            await state.wait(in: { $1(&$0.waiter) }) { !$0.bytes.isEmpty || $0.isFinished }
         }
     }
 }

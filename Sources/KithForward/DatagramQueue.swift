@@ -52,7 +52,7 @@ final class DatagramQueue<Element: Sendable>: Sendable {
             }
             if let element { return element }
             if isFinished || Task.isCancelled { return nil }
-            await state.wait(at: \.waiter) { $0.head < $0.elements.count || $0.isFinished }
+            await state.wait(in: { $1(&$0.waiter) }) { $0.head < $0.elements.count || $0.isFinished }
         }
     }
 

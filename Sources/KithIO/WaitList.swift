@@ -45,6 +45,7 @@ public import Synchronization
 
     /// The task that came first, which waits here no longer.
     @inlinable mutating func popFirst() -> Entry? {
+        if isEmpty { return nil }
         while head < places.count {
             let entry = places[head].entry.take()
             head += 1
@@ -132,26 +133,36 @@ extension Mutex where Value: Sendable {
         }
     }
 
-    /// Waits for whoever changes the locked state and then resumes the waiter at `slot`, or until the task is cancelled.
+    /// Waits for whoever changes the locked state and then resumes the waiter in a slot of it, or until the task is
+    /// cancelled.
     ///
-    /// The caller looks at the state again afterwards, and asks its task. One task at a time waits at a slot. Whoever changes
+    /// The caller looks at the state again afterwards, and asks its task. One task at a time waits in a slot. Whoever changes
     /// the state takes the waiter out under the lock (`state.waiter.take()`) and resumes it outside.
     ///
     /// - Parameters:
-    ///   - slot: Where the waiter is kept.
+    ///   - slot: Hands the slot where the waiter is kept to what is to be done with it: `{ $1(&$0.waiter) }`. A key path
+    ///     would be followed by the runtime in each call.
     ///   - isReady: Under the lock, tells that there is nothing to wait for.
     @inlinable package func wait(
-        at slot: any WritableKeyPath<Value, Waiter<Void>?> & Sendable, until isReady: (borrowing Value) -> Bool
+        in slot: @Sendable (inout Value, (inout Waiter<Void>?) -> Void) -> Void,
+        until isReady: (borrowing Value) -> Bool
     ) async {
         await suspend { waiter in
             withLock { state -> Void? in
                 if isReady(state) || Task.isCancelled { return () }
-                precondition(state[keyPath: slot] == nil, "two tasks wait for what one is to have")
-                state[keyPath: slot] = waiter
+                slot(&state) {
+                    precondition($0 == nil, "two tasks wait for what one is to have")
+                    $0 = waiter
+                }
                 return nil
             }
         } onCancel: {
-            withLock { $0[keyPath: slot].take() }?.resume()
+            let waiter = withLock { state in
+                var waiter: Waiter<Void>?
+                slot(&state) { waiter = $0.take() }
+                return waiter
+            }
+            waiter?.resume()
         }
     }
 }

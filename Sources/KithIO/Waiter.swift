@@ -3,9 +3,9 @@
 /// Kept in the locked state of whatever the task waits for, and resumed outside the lock: the task goes on at its own
 /// executor, no thread in between.
 @usableFromInline package struct Waiter<Answer: Sendable>: Sendable {
-    @usableFromInline let continuation: CheckedContinuation<Answer, Never>
+    @usableFromInline let continuation: TaskContinuation<Answer>
 
-    @inlinable init(_ continuation: CheckedContinuation<Answer, Never>) { self.continuation = continuation }
+    @inlinable init(_ continuation: TaskContinuation<Answer>) { self.continuation = continuation }
 
     /// Lets the task go on with an answer.
     @inlinable package func resume(returning answer: Answer) { continuation.resume(returning: answer) }
@@ -33,7 +33,7 @@ extension Waiter where Answer == Void {
     _ register: (Waiter<Answer>) -> Answer?, onCancel cancel: @Sendable () -> Void
 ) async -> Answer {
     await withTaskCancellationHandler {
-        await withCheckedContinuation { continuation in
+        await withTaskContinuation { continuation in
             if let answer = register(Waiter(continuation)) { continuation.resume(returning: answer) }
         }
     } onCancel: {

@@ -187,7 +187,7 @@ package final class ChangeFollower: Sendable {
                 let (set, isEnded) = state.withLock { ($0.sets.popFirst(), $0.isEnded) }
                 if let set { return set }
                 if isEnded || Task.isCancelled { return nil }
-                await state.wait(at: \.waiter) { !$0.sets.isEmpty || $0.isEnded }
+                await state.wait(in: { $1(&$0.waiter) }) { !$0.sets.isEmpty || $0.isEnded }
             }
         }
     }

@@ -110,7 +110,7 @@ final class StreamCore: Sendable {
             case .failed(let error): throw error
             case .wait:
                 try Task.checkCancellation()
-                await state.wait(at: \.reader) { !$0.inbox.isEmpty || $0.inputEnd != nil }
+                await state.wait(in: { $1(&$0.reader) }) { !$0.inbox.isEmpty || $0.inputEnd != nil }
             }
         }
     }
@@ -136,7 +136,7 @@ final class StreamCore: Sendable {
                 return
             }
             try Task.checkCancellation()
-            await state.wait(at: \.writer) {
+            await state.wait(in: { $1(&$0.writer) }) {
                 $0.outbox.count <= Self.outboxLimit || $0.outputError != nil
             }
         }
@@ -198,7 +198,7 @@ final class StreamCore: Sendable {
                 return state.outputError != nil || state.isFlushed
             }
             if isOver { return }
-            await state.wait(at: \.observer) { $0.outputError != nil || $0.isFlushed }
+            await state.wait(in: { $1(&$0.observer) }) { $0.outputError != nil || $0.isFlushed }
         }
     }
 

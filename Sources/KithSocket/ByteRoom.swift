@@ -31,7 +31,7 @@ final class ByteRoom: Sendable {
     func take(_ count: Int) async throws {
         while !offer(count) {
             try Task.checkCancellation()
-            await state.wait(at: \.waiter) { $0.used == 0 || $0.used + count <= limit }
+            await state.wait(in: { $1(&$0.waiter) }) { $0.used == 0 || $0.used + count <= limit }
         }
     }
 

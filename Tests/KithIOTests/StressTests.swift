@@ -38,7 +38,7 @@ private final class Slot: Sendable {
 
     func wait() async {
         while state.withLock({ $0.count == 0 }), !Task.isCancelled {
-            await state.wait(at: \.waiter) { $0.count > 0 }
+            await state.wait(in: { $1(&$0.waiter) }) { $0.count > 0 }
         }
     }
 }

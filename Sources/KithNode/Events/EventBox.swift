@@ -51,7 +51,7 @@ final class EventBox: Sendable {
 
     /// Waits for something to take, for the end, or for ``wake()``; one task waits.
     func wait() async {
-        await state.wait(at: \.waiter) { !$0.mailbox.isEmpty || $0.isEnded }
+        await state.wait(in: { $1(&$0.waiter) }) { !$0.mailbox.isEmpty || $0.isEnded }
     }
 
     /// Waits for what is first; `nil` at the end, and when the task is cancelled.
