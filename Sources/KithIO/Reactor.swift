@@ -120,7 +120,7 @@ private final class Core: TaskExecutor {
         let descriptor: Int32
         let reads: Bool
         /// Never reported, as it is always ready.
-        let isAlwaysReady: Bool
+        var isAlwaysReady = false
         /// So many waits to read end at once: it became ready when nobody waited.
         var readable = 0
         /// The next wait to write ends at once.
@@ -160,6 +160,15 @@ private final class Core: TaskExecutor {
             }
         }
 
+        func first(_ interest: Reactor.Interest) -> UInt64? {
+            switch interest {
+            case .reading: readers.first
+            case .writing: writers.first
+            case .end: ends.first
+            case .hangUp: hangUps.first
+            }
+        }
+
         mutating func remove(_ ticket: UInt64, _ interest: Reactor.Interest) {
             switch interest {
             case .reading: readers.removeAll { $0 == ticket }
@@ -178,10 +187,10 @@ private final class Core: TaskExecutor {
     }
 
     private struct State {
-        /// 0 is the token of what wakes the thread.
-        var lastToken: UInt64 = 0
-        var entries: [UInt64: Entry] = [:]
-        var waits: [UInt64: Wait] = [:]
+        /// By their tokens; 0 is that of what wakes the thread.
+        var entries = SlotTable<Entry>()
+        /// By their tickets.
+        var waits = SlotTable<Wait>()
         var jobs: [UnownedJob] = []
         /// True while the thread will look at the jobs again without being woken.
         var isAwake = true
@@ -189,21 +198,22 @@ private final class Core: TaskExecutor {
 
         /// Takes out a task that waits, wherever it does.
         mutating func take(_ ticket: UInt64) -> Waiter<Void>? {
-            guard let wait = waits.removeValue(forKey: ticket) else { return nil }
-            for token in wait.tokens { entries[token]?.remove(ticket, wait.interest) }
+            guard let wait = waits.remove(ticket) else { return nil }
+            for token in wait.tokens { entries.update(token) { $0.remove(ticket, wait.interest) } }
             return wait.waiter
         }
 
-        /// Takes out a task that waits at a descriptor, to be resumed with others.
-        mutating func take(_ ticket: UInt64, _ woken: inout [Waiter<Void>]) {
-            guard let waiter = take(ticket) else { preconditionFailure("a ticket was left where nobody waits") }
-            woken.append(waiter)
+        /// Takes out those that wait at a descriptor, to be resumed with others.
+        mutating func take(_ interest: Reactor.Interest, at token: UInt64, _ woken: inout [Waiter<Void>]) {
+            while let ticket = entries.update(token, { $0.first(interest) }) ?? nil {
+                guard let waiter = take(ticket) else { preconditionFailure("a ticket was left where nobody waits") }
+                woken.append(waiter)
+            }
         }
     }
 
     private let reactor: Int32
     private let wakeable: Int32
-    private let lastTicket = Atomic<UInt64>(0)
     private let state = Mutex(State())
     /// So many tasks run between two looks at the descriptors.
     private static let jobLimit = 256
@@ -230,11 +240,12 @@ private final class Core: TaskExecutor {
     func add(_ descriptor: Int32, reads: Bool) throws(SystemError) -> UInt64 {
         // In one piece: a report may come before the system has answered.
         let status = state.withLock { state -> (Int32, UInt64) in
-            state.lastToken += 1
-            let token = state.lastToken
+            let token = state.entries.insert(Entry(descriptor: descriptor, reads: reads))
             let status = kith_reactor_add(reactor, descriptor, token, reads ? 1 : 0)
             if status >= 0 {
-                state.entries[token] = Entry(descriptor: descriptor, reads: reads, isAlwaysReady: status == 1)
+                state.entries.update(token) { $0.isAlwaysReady = status == 1 }
+            } else {
+                _ = state.entries.remove(token)
             }
             return (status, token)
         }
@@ -244,11 +255,9 @@ private final class Core: TaskExecutor {
 
     func remove(_ token: UInt64, _ descriptor: Int32) {
         let waiters = state.withLock { state -> [Waiter<Void>] in
-            guard let entry = state.entries[token] else { return [] }
+            guard let entry = state.entries.remove(token) else { return [] }
             if !entry.isAlwaysReady { kith_reactor_remove(reactor, descriptor) }
-            let waiters = (entry.readers + entry.writers + entry.ends + entry.hangUps).compactMap { state.take($0) }
-            state.entries[token] = nil
-            return waiters
+            return (entry.readers + entry.writers + entry.ends + entry.hangUps).compactMap { state.take($0) }
         }
         for waiter in waiters { waiter.resume() }
     }
@@ -256,74 +265,69 @@ private final class Core: TaskExecutor {
     // MARK: - Waiting
 
     func wait(_ tokens: [UInt64], _ interest: Reactor.Interest, isCancellable: Bool) async {
-        let ticket = lastTicket.add(1, ordering: .relaxed).newValue
+        // Where the waiter is found by whoever cancels; 0 before there is anything to find.
+        let ticket = Atomic<UInt64>(0)
         await suspend { waiter in
             state.withLock { state -> Void? in
                 if state.isStopping { return () }
                 var isReady = false
-                for token in tokens where state.entries[token]?.takeReadiness(interest) ?? true {
+                for token in tokens
+                where state.entries.update(token, { $0.takeReadiness(interest) }) ?? true {
                     isReady = true
                 }
                 if isReady { return () }
                 // The cancellation handler may have run before there was anything to cancel.
                 if isCancellable, Task.isCancelled { return () }
-                for token in tokens {
-                    state.entries[token]?.append(ticket, interest)
-                    if interest == .writing, !reportWriting(token, &state) {
-                        for token in tokens { state.entries[token]?.remove(ticket, interest) }
-                        return ()
-                    }
+                if interest == .writing {
+                    for token in tokens where !reportWriting(token, &state) { return () }
                 }
-                state.waits[ticket] = Wait(tokens: tokens, interest: interest, waiter: waiter)
+                let number = state.waits.insert(Wait(tokens: tokens, interest: interest, waiter: waiter))
+                ticket.store(number, ordering: .relaxed)
+                for token in tokens { state.entries.update(token) { $0.append(number, interest) } }
                 return nil
             }
         } onCancel: {
             guard isCancellable else { return }
-            state.withLock { $0.take(ticket) }?.resume()
+            state.withLock { $0.take(ticket.load(ordering: .relaxed)) }?.resume()
         }
     }
 
     /// Has the system report that a descriptor can be written; false when it does not, and trying shows why.
     private func reportWriting(_ token: UInt64, _ state: inout State) -> Bool {
-        guard let entry = state.entries[token], !entry.reportsWriting else { return true }
-        guard kith_reactor_watch_writing(reactor, entry.descriptor, token, entry.reads ? 1 : 0, 1) >= 0 else {
-            return false
-        }
-        state.entries[token]?.reportsWriting = true
-        return true
+        state.entries.update(token) { entry in
+            if entry.reportsWriting { return true }
+            let status = kith_reactor_watch_writing(reactor, entry.descriptor, token, entry.reads ? 1 : 0, 1)
+            if status >= 0 { entry.reportsWriting = true }
+            return status >= 0
+        } ?? true
     }
 
     /// Takes a report of the system's; adds those to be resumed.
     private func received(_ ready: UInt8, of token: UInt64, _ state: inout State, _ woken: inout [Waiter<Void>]) {
         // A token of a watch that has ended meanwhile is nobody's.
-        guard let index = state.entries.index(forKey: token) else { return }
-        if ready & UInt8(KITH_READY_TO_READ) != 0 {
-            // The end may come together with the last bytes, and is not reported again: whoever waits, takes those, and
-            // waits again is to find it.
-            let times =
-                (state.entries.values[index].readers.isEmpty ? 1 : 0) + (ready & UInt8(KITH_READY_ENDED) != 0 ? 1 : 0)
-            state.entries.values[index].readable = max(state.entries.values[index].readable, times)
-            while let ticket = state.entries.values[index].readers.first { state.take(ticket, &woken) }
-        }
-        if ready & UInt8(KITH_READY_TO_WRITE) != 0 {
-            let nobodyWaits = state.entries.values[index].writers.isEmpty
-            state.entries.values[index].isWritable = nobodyWaits
-            if nobodyWaits, state.entries.values[index].reportsWriting {
-                let entry = state.entries.values[index]
-                // When the system refuses, it goes on reporting: no harm.
-                let status = kith_reactor_watch_writing(reactor, entry.descriptor, token, entry.reads ? 1 : 0, 0)
-                state.entries.values[index].reportsWriting = status < 0
+        let isKnown: Void? = state.entries.update(token) { entry in
+            if ready & UInt8(KITH_READY_TO_READ) != 0 {
+                // The end may come together with the last bytes, and is not reported again: whoever waits, takes those,
+                // and waits again is to find it.
+                let times = (entry.readers.isEmpty ? 1 : 0) + (ready & UInt8(KITH_READY_ENDED) != 0 ? 1 : 0)
+                entry.readable = max(entry.readable, times)
             }
-            while let ticket = state.entries.values[index].writers.first { state.take(ticket, &woken) }
+            if ready & UInt8(KITH_READY_TO_WRITE) != 0 {
+                entry.isWritable = entry.writers.isEmpty
+                if entry.writers.isEmpty, entry.reportsWriting {
+                    // When the system refuses, it goes on reporting: no harm.
+                    let status = kith_reactor_watch_writing(reactor, entry.descriptor, token, entry.reads ? 1 : 0, 0)
+                    entry.reportsWriting = status < 0
+                }
+            }
+            if ready & UInt8(KITH_READY_ENDED) != 0 { entry.hasEnded = true }
+            if ready & UInt8(KITH_READY_HUNG_UP) != 0 { entry.isHungUp = true }
         }
-        if ready & UInt8(KITH_READY_ENDED) != 0 {
-            state.entries.values[index].hasEnded = true
-            while let ticket = state.entries.values[index].ends.first { state.take(ticket, &woken) }
-        }
-        if ready & UInt8(KITH_READY_HUNG_UP) != 0 {
-            state.entries.values[index].isHungUp = true
-            while let ticket = state.entries.values[index].hangUps.first { state.take(ticket, &woken) }
-        }
+        guard isKnown != nil else { return }
+        if ready & UInt8(KITH_READY_TO_READ) != 0 { state.take(.reading, at: token, &woken) }
+        if ready & UInt8(KITH_READY_TO_WRITE) != 0 { state.take(.writing, at: token, &woken) }
+        if ready & UInt8(KITH_READY_ENDED) != 0 { state.take(.end, at: token, &woken) }
+        if ready & UInt8(KITH_READY_HUNG_UP) != 0 { state.take(.hangUp, at: token, &woken) }
     }
 
     // MARK: - The thread
@@ -331,7 +335,7 @@ private final class Core: TaskExecutor {
     func stop() {
         let waiters = state.withLock { state in
             state.isStopping = true
-            return Array(state.waits.keys).compactMap { state.take($0) }
+            return state.waits.numbers.compactMap { state.take($0) }
         }
         kith_reactor_wake(reactor, wakeable)
         for waiter in waiters { waiter.resume() }
