@@ -196,20 +196,22 @@ final class HostedShell: Sendable {
                 guard await hasRoom.next() != nil else { throw CancellationError() }
                 try Task.checkCancellation()
             }
-            var isQuiet = true
+            var (hasRead, hasMore) = (false, false)
             for source in sources {
                 switch try process.read(source, using: &buffer) {
                 case .bytes(let bytes):
-                    isQuiet = false
+                    hasRead = true
+                    // Less than there was room for: that was all, and what comes is reported.
+                    if bytes.count == buffer.count { hasMore = true }
                     handle { engine, now in engine.output(bytes, from: source, at: now) }
                 case .nothingYet: break
                 case .end: sources.removeAll { $0 == source }
                 }
             }
-            guard isQuiet else {
+            if hasRead {
                 // What was read goes out before more is.
                 await Task.yield()
-                continue
+                if hasMore || state.withLock({ $0.engine.awaitsPause }) { continue }
             }
             if exit == nil {
                 exit = try process.exit()

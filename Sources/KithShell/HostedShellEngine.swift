@@ -326,6 +326,9 @@ extension HostedShellEngine {
         if queued < Self.repliesAhead { write(.bytes(replies[...], of: nil)) }
     }
 
+    /// True while a client is to be drawn the screen once the program pauses: then a pause has to be seen.
+    var awaitsPause: Bool { clients.contains { $0.redraw != nil } }
+
     /// The program writes nothing at the moment.
     mutating func paused() {
         isPaused = true
