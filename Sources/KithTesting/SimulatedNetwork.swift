@@ -83,6 +83,8 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
 
     /// The present conditions; may be changed at any time, for datagrams sent from then on.
     public var conditions: NetworkConditions
+    /// The share that is lost of what goes to an address, where it is another than ``NetworkConditions/loss``.
+    public var losses: [Address: Double] = [:]
     /// The number of datagrams dropped.
     public private(set) var dropped = 0
     /// The number of datagrams marked as having met congestion.
@@ -122,7 +124,8 @@ public struct SimulatedNetwork<Address: Hashable & Sendable>: Sendable {
                 return
             }
         }
-        guard bytes.count <= conditions.maximumSize, !random.chance(conditions.loss) else {
+        guard bytes.count <= conditions.maximumSize, !random.chance(losses[destination] ?? conditions.loss)
+        else {
             dropped += 1
             return
         }

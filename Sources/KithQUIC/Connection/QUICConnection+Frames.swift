@@ -7,6 +7,13 @@ struct FrameSummary {
     var isProbing = true
     /// Indicates whether a challenge of ours, perhaps, is answered.
     var hasPathResponse = false
+    /// Indicates whether there is something that had come before.
+    var hasRepetition = false
+    /// Indicates whether there is something new besides acknowledgements.
+    var bringsNew = false
+
+    /// Indicates whether the sender does not know what of it has arrived.
+    var isRepetition: Bool { hasRepetition && !bringsNew }
 }
 
 // Frames in (RFC 9000 §12.4, §19).
@@ -26,14 +33,18 @@ extension QUICConnection {
             switch frame {
             case .stream(let id, let offset, let bytes, let isFinished):
                 guard space == .application else { throw Self.misplaced(FrameType.stream) }
+                var isNew = false
                 try stream(FrameType.stream) { connection throws(StreamViolation) in
-                    unsafe try connection.streams.receivedStream(
+                    unsafe isNew = try connection.streams.receivedStream(
                         StreamID(rawValue: id), offset: offset, bytes: bytes, isFinished: isFinished)
                 }
+                if isNew { summary.bringsNew = true } else { summary.hasRepetition = true }
             case .acknowledgement(let acknowledgement):
                 try receivedAcknowledgement(acknowledgement, space, at: now)
             case .padding, .ping: break
-            case .crypto(let offset, let bytes): unsafe try receivedCrypto(offset: offset, bytes, space)
+            case .crypto(let offset, let bytes):
+                summary.bringsNew = true
+                unsafe try receivedCrypto(offset: offset, bytes, space)
             case .connectionClose(let code, let frameType, let reason):
                 unsafe enterDraining(
                     .transport(code: code, frameType: frameType, reason: Self.reason(reason), isRemote: true), at: now)
@@ -41,6 +52,11 @@ extension QUICConnection {
             default:
                 guard space == .application else { throw Self.misplaced(0) }
                 if case .pathResponse = frame { summary.hasPathResponse = true }
+                if case .dataBlocked(let limit) = frame, streams.peerBlockedAt == limit {
+                    summary.hasRepetition = true
+                } else {
+                    summary.bringsNew = true
+                }
                 try applicationFrame(frame, destination: destination, from: address, at: now)
                 guard isOpen else { return summary }
             }

@@ -188,7 +188,10 @@ extension QUICConnection {
         }
         guard isOpen || phase == .closing else { return }
         let isNewest = spaces[space.rawValue].received.largest.map { number > $0 } ?? true
-        spaces[space.rawValue].received.received(number, isAckEliciting: summary.isAckEliciting, ecn: ecn, at: now)
+        spaces[space.rawValue].received.received(
+            number, isAckEliciting: summary.isAckEliciting, isRepetition: summary.isRepetition, ecn: ecn, at: now)
+        // Whoever goes on without anything new may lack a limit.
+        if summary.isAckEliciting, !summary.bringsNew { streams.repeatLimits() }
         guard space == .application, !isEarly, isOpen else { return }
         if address == path.address {
             path.lastReceived = now

@@ -135,7 +135,8 @@ extension QUICConnection {
         _ buffer: UnsafeMutableRawBufferPointer, at offset: Int, mayElicit: Bool, isProbe: Bool, at now: Timestamp
     ) -> Int {
         guard var packet = unsafe startPacket(.application, fixedBit: quicBit, in: buffer) else { return 0 }
-        if spaces[.application].received.hasUnacknowledged { writeAck(&packet, at: now) }
+        // Where nothing comes back, what this end knows may not have arrived either.
+        if isProbe || spaces[.application].received.hasUnacknowledged { writeAck(&packet, at: now) }
         if mayElicit {
             writeControl(&packet, at: now)
             if canUseStreams { writeStreams(&packet) }

@@ -50,6 +50,10 @@ extension QUICConnection {
         case .handshaking, .established: break
         }
         beforePLPMTUDProbe = nil
+        if spaces[.application].received.repeatIfDue(at: now) {
+            isPingPending = true
+            streams.repeatLimits()
+        }
         if let pacedUntil, pacedUntil <= now { self.pacedUntil = nil }
         if let idleDeadline, idleDeadline <= now {
             finish(.idleTimeout, at: now)
@@ -88,6 +92,10 @@ extension QUICConnection {
         case .lossDetected: processLost(at: now)
         case .probe(let space, let packets):
             processLost(at: now)
+            // The peer is stopped and asks for nothing: two packets with the new limit may not be enough.
+            if space == .application, streams.repeatLimits() {
+                spaces[space.rawValue].received.beginRepeats(at: now, isCertain: true)
+            }
             spaces[space.rawValue].probes = packets
             if space == .initial { repeatEarlyData(at: now) }
             path.consecutiveProbes += 1

@@ -7,6 +7,10 @@ package struct ReceivedPackets: Sendable {
     package static let maximumRanges = 128
     /// After so many ack-eliciting packets an acknowledgement is due (RFC 9000 §13.2.2).
     private static let eliciting = 2
+    /// The most further acknowledgements that follow a packet without anything new.
+    private static let maximumRepeats = 16
+    /// The time between two of them; so many packets in a row are rarely lost together.
+    private static let repeatInterval: Int64 = .milliseconds(2)
 
     private var ranges = OffsetRanges()
     private var floor: UInt64 = 0
@@ -17,8 +21,20 @@ package struct ReceivedPackets: Sendable {
     private var largestTime = Timestamp.zero
     private var ecnCounts: (ect0: UInt64, ect1: UInt64, ce: UInt64) = (0, 0, 0)
 
-    /// The time by which an acknowledgement has to go.
-    package private(set) var deadline: Timestamp?
+    private var acknowledgementDeadline: Timestamp?
+    /// The number of packets that came without anything new since one had something.
+    private var repetitions = 0
+    /// The number of acknowledgements that are still to be repeated for them.
+    private var repeats = 0
+    private var nextRepeat: Timestamp?
+    /// Indicates whether the next packet carries an acknowledgement again.
+    private var isRepeating = false
+
+    /// The time by which an acknowledgement has to go, or to go again.
+    package var deadline: Timestamp? {
+        guard let nextRepeat else { return acknowledgementDeadline }
+        return acknowledgementDeadline.map { min($0, nextRepeat) } ?? nextRepeat
+    }
 
     /// Makes the tracker of one space; Initial and Handshake packets are acknowledged at once.
     package init(space: PacketSpace, maxAckDelay: Int64 = .milliseconds(25)) {
@@ -38,7 +54,12 @@ package struct ReceivedPackets: Sendable {
     }
 
     /// Notes a packet that is not a duplicate and has been processed.
-    package mutating func received(_ number: UInt64, isAckEliciting: Bool, ecn: UInt8, at now: Timestamp) {
+    ///
+    /// `isRepetition` says that it brought nothing but what had come before, in other packets: then the sender does not know,
+    /// and probes, so that its acknowledgements were lost. See ``repeatIfDue(at:)``.
+    package mutating func received(
+        _ number: UInt64, isAckEliciting: Bool, isRepetition: Bool = false, ecn: UInt8, at now: Timestamp
+    ) {
         let previous = largest
         ranges.insert(number..<number + 1)
         while ranges.count > Self.maximumRanges, let first = ranges.first {
@@ -53,23 +74,51 @@ package struct ReceivedPackets: Sendable {
         }
         if previous.map({ number > $0 }) ?? true { largestTime = now }
         guard isAckEliciting else { return }
+        if isRepetition {
+            beginRepeats(at: now)
+        } else {
+            (repetitions, repeats, nextRepeat, isRepeating) = (0, 0, nil, false)
+        }
         unacknowledged += 1
         // Out of order either way: it fills a hole, or it opens one.
         let isOutOfOrder = previous.map { number != $0 + 1 } ?? false
-        if isImmediate || isOutOfOrder || ecn & 3 == 3 || unacknowledged >= Self.eliciting {
+        if isImmediate || isOutOfOrder || isRepetition || ecn & 3 == 3 || unacknowledged >= Self.eliciting {
             isDue = true
         }
-        if deadline == nil { deadline = now.advanced(nanoseconds: isImmediate ? 0 : maxAckDelay) }
+        if acknowledgementDeadline == nil {
+            acknowledgementDeadline = now.advanced(nanoseconds: isImmediate ? 0 : maxAckDelay)
+        }
+    }
+
+    /// Has the acknowledgement go again, and again: more often each time until something new comes.
+    ///
+    /// `isCertain` says that the peer lacks something; the first packet without anything new may be one that was sent again
+    /// too soon, or to be safe on a path that loses packets.
+    package mutating func beginRepeats(at now: Timestamp, isCertain: Bool = false) {
+        repetitions = max(repetitions + 1, isCertain ? 2 : 1)
+        guard repetitions > 1 else { return }
+        repeats = min(1 << min(repetitions, 8), Self.maximumRepeats)
+        nextRepeat = now.advanced(nanoseconds: Self.repeatInterval)
+    }
+
+    /// Says that an acknowledgement is to go again now, in a packet that asks for one itself: several packets with nothing
+    /// else must not answer one (RFC 9000 §13.2.1).
+    package mutating func repeatIfDue(at now: Timestamp) -> Bool {
+        guard let time = nextRepeat, time <= now else { return false }
+        repeats -= 1
+        nextRepeat = repeats > 0 ? now.advanced(nanoseconds: Self.repeatInterval) : nil
+        isRepeating = true
+        return true
     }
 
     /// Returns whether an acknowledgement should go now even if nothing else does.
     package func shouldAcknowledgeNow(at now: Timestamp) -> Bool {
         guard unacknowledged > 0 else { return false }
-        return isDue || deadline.map { $0 <= now } ?? false
+        return isDue || acknowledgementDeadline.map { $0 <= now } ?? false
     }
 
     /// Indicates whether a packet that goes out anyway should carry an acknowledgement.
-    package var hasUnacknowledged: Bool { unacknowledged > 0 }
+    package var hasUnacknowledged: Bool { unacknowledged > 0 || isRepeating }
 
     /// Writes an ACK frame, with fewer ranges if there is little room.
     ///
@@ -123,7 +172,8 @@ package struct ReceivedPackets: Sendable {
     package mutating func acknowledgementSent() {
         unacknowledged = 0
         isDue = false
-        deadline = nil
+        acknowledgementDeadline = nil
+        isRepeating = false
     }
 
     /// Forgets ranges the peer knows we received: it acknowledged an ACK frame whose largest number was `largest`.

@@ -39,19 +39,22 @@ package struct ReceiveBuffer: Sendable {
 
     /// Takes a frame's bytes in.
     ///
+    /// - Returns: whether any of it had not come before.
     /// - Throws: ``StreamViolation/finalSize`` when sizes contradict each other (RFC 9000 §4.5),
     ///   ``StreamViolation/tooFragmented``.
+    @discardableResult
     package mutating func receive(
         offset: UInt64, bytes: UnsafeRawBufferPointer, isFinished: Bool
-    ) throws(StreamViolation) {
+    ) throws(StreamViolation) -> Bool {
         let end = offset + UInt64(bytes.count)
+        let isEndNew = isFinished && finalSize == nil
         if isFinished {
             try setFinalSize(end)
         } else if let finalSize, end > finalSize {
             throw .finalSize
         }
         highestOffset = max(highestOffset, end)
-        guard end > contiguousEnd, unsafe !bytes.isEmpty else { return }
+        guard end > contiguousEnd, unsafe !bytes.isEmpty else { return isEndNew }
         let start = max(offset, contiguousEnd)
         let fresh = unsafe UnsafeRawBufferPointer(rebasing: bytes[Int(start - offset)...])
         if start == contiguousEnd {
@@ -65,7 +68,10 @@ package struct ReceiveBuffer: Sendable {
             guard ahead.count < Self.maximumRuns else { throw .tooFragmented }
             unsafe store(fresh, at: start)
             ahead.insert(start..<end)
+        } else {
+            return isEndNew
         }
+        return true
     }
 
     private mutating func store(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) {

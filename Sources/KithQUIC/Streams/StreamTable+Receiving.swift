@@ -1,14 +1,17 @@
 // What the peer's frames do to streams.
 extension StreamTable {
     /// Takes a STREAM frame in (RFC 9000 §19.8).
+    ///
+    /// - Returns: whether it brought anything that had not come before.
+    @discardableResult
     package mutating func receivedStream(
         _ id: StreamID, offset: UInt64, bytes: UnsafeRawBufferPointer, isFinished: Bool
-    ) throws(StreamViolation) {
+    ) throws(StreamViolation) -> Bool {
         guard id.direction == .bidirectional || !isOurs(id) else { throw .streamState }
         guard offset <= Self.largestOffset - UInt64(bytes.count) else { throw .flowControl }
-        guard let slot = try receiving(id) else { return }
+        guard let slot = try receiving(id) else { return false }
         switch streams[slot].receiveState {
-        case .done, .reset: return
+        case .done, .reset: return false
         case .open, .stopped: break
         }
         let end = offset + UInt64(bytes.count)
@@ -27,14 +30,15 @@ extension StreamTable {
             consumed(max(before, end) - before, slot, isStreamOpen: false)
             closeStopped(slot)
             removeIfOver(slot)
-            return
+            return end > before
         }
-        unsafe try streams[slot].receive.receive(offset: offset, bytes: bytes, isFinished: isFinished)
+        let isNew = unsafe try streams[slot].receive.receive(offset: offset, bytes: bytes, isFinished: isFinished)
         streams[slot].isBusy = true
         if streams[slot].receive.isReadable, !streams[slot].isReadableTold {
             streams[slot].isReadableTold = true
             events.append(.readable(id))
         }
+        return isNew
     }
 
     /// Charges new bytes to both windows (RFC 9000 §4.1).
@@ -123,6 +127,7 @@ extension StreamTable {
 
     /// Takes a DATA_BLOCKED frame in: the newest limit is said again, in case it was lost on the way.
     package mutating func receivedDataBlocked(_ limit: UInt64) {
+        peerBlockedAt = limit
         if limit < receiveWindow.limit { pendingControl.insert(.maxData) }
     }
 
@@ -130,9 +135,41 @@ extension StreamTable {
     package mutating func receivedStreamDataBlocked(_ id: StreamID, _ limit: UInt64) throws(StreamViolation) {
         guard id.direction == .bidirectional || !isOurs(id) else { throw .streamState }
         guard let slot = try receiving(id), streams[slot].receiveState == .open else { return }
+        peerBlockedStreams.removeAll { $0.id == id }
+        if peerBlockedStreams.count == Self.maximumPeerBlocked { peerBlockedStreams.removeFirst() }
+        peerBlockedStreams.append((id, limit))
         if limit < streams[slot].receiveWindow.limit, streams[slot].receive.finalSize == nil {
             queue(.maxStreamData, slot)
         }
+    }
+
+    /// Says the limits again at which the peer was stopped, if they have moved and nothing beyond them has come.
+    ///
+    /// - Returns: whether there is one.
+    @discardableResult
+    package mutating func repeatLimits() -> Bool {
+        var isStopped = false
+        if let limit = peerBlockedAt {
+            if receiveWindow.arrived > limit {
+                peerBlockedAt = nil
+            } else if receiveWindow.limit > limit {
+                pendingControl.insert(.maxData)
+                isStopped = true
+            }
+        }
+        for (id, limit) in peerBlockedStreams {
+            guard let slot = slots[id.rawValue], streams[slot].receiveState == .open,
+                streams[slot].receive.finalSize == nil, streams[slot].receive.highestOffset <= limit
+            else {
+                peerBlockedStreams.removeAll { $0.id == id }
+                continue
+            }
+            if streams[slot].receiveWindow.limit > limit {
+                queue(.maxStreamData, slot)
+                isStopped = true
+            }
+        }
+        return isStopped
     }
 
     /// Takes a STREAMS_BLOCKED frame in.

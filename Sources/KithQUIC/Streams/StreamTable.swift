@@ -37,6 +37,12 @@ package struct StreamTable: Sendable {
     var peerLimits = PeerStreamLimits()
     var sendWindow = SendWindow(limit: 0)
     var receiveWindow: ReceiveWindow
+    /// The connection's limit at which the peer last said that it stops it.
+    var peerBlockedAt: UInt64?
+    /// The streams of which it said so, with the limit of each; the newest.
+    var peerBlockedStreams: [(id: StreamID, limit: UInt64)] = []
+    /// The most of them remembered.
+    static let maximumPeerBlocked = 32
     var scheduler = StreamScheduler()
     var controlQueue = SlotQueue()
     var waitingForConnection: [Int] = []

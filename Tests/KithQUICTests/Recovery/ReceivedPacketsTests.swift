@@ -66,6 +66,46 @@ extension ReceivedPackets {
         #expect(packets.shouldAcknowledgeNow(at: .zero))
     }
 
+    @Test func `what brings nothing new is acknowledged again, more often each time`() {
+        var packets = ReceivedPackets(space: .application)
+        var now = Timestamp.zero
+        packets.received(0, isAckEliciting: true, ecn: 0, at: now)
+        packets.acknowledgementSent()
+
+        /// The number of times until nothing is waited for any more, each 2 ms after the one before.
+        func repeats() -> Int {
+            var count = 0
+            while let time = packets.deadline {
+                let isEarly = packets.repeatIfDue(at: now)
+                #expect(time == now + .milliseconds(2) && !isEarly)
+                now = time
+                let isDue = packets.repeatIfDue(at: now)
+                #expect(isDue && packets.hasUnacknowledged && !packets.shouldAcknowledgeNow(at: now))
+                packets.acknowledgementSent()
+                #expect(!packets.hasUnacknowledged)
+                count += 1
+            }
+            return count
+        }
+        for (index, count) in [0, 4, 8, 16, 16].enumerated() {
+            packets.received(UInt64(index) + 1, isAckEliciting: true, isRepetition: true, ecn: 0, at: now)
+            #expect(packets.shouldAcknowledgeNow(at: now))
+            packets.acknowledgementSent()
+            #expect(repeats() == count)
+        }
+        // Something new ends it, and begins again from few.
+        packets.received(7, isAckEliciting: true, isRepetition: true, ecn: 0, at: now)
+        packets.received(8, isAckEliciting: true, ecn: 0, at: now)
+        packets.acknowledgementSent()
+        let isDue = packets.repeatIfDue(at: .distantFuture)
+        #expect(packets.deadline == nil && !isDue)
+        for number in [9, 10] as [UInt64] {
+            packets.received(number, isAckEliciting: true, isRepetition: true, ecn: 0, at: now)
+            packets.acknowledgementSent()
+        }
+        #expect(repeats() == 4)
+    }
+
     @Test func `acknowledgements elicit none`() {
         var packets = ReceivedPackets(space: .application)
         packets.received(0, isAckEliciting: false, ecn: 0, at: .zero)

@@ -12,6 +12,8 @@ struct LinkTransfer {
     /// The largest datagram the sender's system takes.
     var interfaceSize = Int.max
     var seed: UInt64 = 1
+    /// The share of the receiver's datagrams that is lost once the connection has run for a second.
+    var answerLoss = 0.0
 
     /// The links of the requirements: 100 Mbit/s, 50 ms there and back, a queue of 50 ms.
     init(roundTrip: Duration = .milliseconds(50)) {
@@ -87,6 +89,9 @@ struct LinkTransfer {
                     if part.isFinished { end = pair.now }
                     if part.bytes.isEmpty || part.isFinished { break }
                 }
+            }
+            if answerLoss > 0, pair.now - start >= .seconds(1) {
+                pair.network.losses[ConnectionPair.clientAddress] = answerLoss
             }
             observe(&pair)
         }

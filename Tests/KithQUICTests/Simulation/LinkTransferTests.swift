@@ -62,4 +62,21 @@ struct LinkRow: CustomTestStringConvertible, Sendable {
         #expect(result.isComplete && dropped == 0 && result.sender.packetsLost > 0)
         #expect(states == [.startup])
     }
+
+    /// 20 Mbit/s and 40 ms; without acknowledgements that are sent again, both ends wait for probes of each other: 1.8.
+    @Test func `a transfer goes on where 95 % of the acknowledgements are lost`() throws {
+        var sum = 0.0
+        for seed in 1...6 as ClosedRange<UInt64> {
+            var transfer = LinkTransfer(roundTrip: .milliseconds(40))
+            transfer.conditions.bytesPerSecond = 2_500_000
+            transfer.conditions.queue = 125_000
+            transfer.size = 64 << 20
+            transfer.seed = seed
+            transfer.answerLoss = 0.95
+            let result = try transfer.run(limit: .seconds(16))
+            print("95 % of acknowledgements lost, seed \(seed): \(result.megabits) Mbit/s of 20")
+            sum += result.megabits
+        }
+        #expect(sum / 6 >= 5)
+    }
 }

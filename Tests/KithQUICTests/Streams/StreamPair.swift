@@ -124,7 +124,7 @@ extension StreamTable {
                 let id = StreamID(rawValue: varint())
                 let offset = type & 4 != 0 ? varint() : 0
                 let length = Int(varint())
-                try bytes.withUnsafeBytes {
+                _ = try bytes.withUnsafeBytes {
                     try receivedStream(
                         id, offset: offset,
                         bytes: UnsafeRawBufferPointer(rebasing: $0[position..<position + length]),

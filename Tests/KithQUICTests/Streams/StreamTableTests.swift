@@ -212,7 +212,7 @@ import Testing
         let bytes = [UInt8](repeating: 0, count: 101)
         func stream(_ table: inout StreamTable, _ id: UInt64, at offset: UInt64, _ count: Int, fin: Bool = false) throws
         {
-            try bytes.withUnsafeBytes {
+            _ = try bytes.withUnsafeBytes {
                 try table.receivedStream(
                     StreamID(rawValue: id), offset: offset, bytes: UnsafeRawBufferPointer(rebasing: $0[..<count]),
                     isFinished: fin)
@@ -377,5 +377,56 @@ import Testing
         #expect(pair.server.receiveWindow.arrived == pair.client.sendWindow.used, "\(random)")
         #expect(pair.client.receiveWindow.consumed == pair.client.receiveWindow.arrived, "\(random)")
         #expect(pair.server.receiveWindow.consumed == pair.server.receiveWindow.arrived, "\(random)")
+    }
+
+    @Test(arguments: [(1_000, 9_000), (9_000, 1_000)] as [(UInt64, UInt64)])
+    func `a limit that got lost is said again until something beyond the old one comes`(
+        ofStream: UInt64, ofAll: UInt64
+    ) throws {
+        var configuration = StreamConfiguration()
+        (configuration.streamWindow, configuration.connectionWindow) = (ofStream, ofAll)
+        (configuration.maxStreamWindow, configuration.maxConnectionWindow) = (ofStream, ofAll)
+        configuration.unreadAllowance = 0
+        var pair = StreamPair(server: configuration)
+        let id = try pair.open(.unidirectional)
+        _ = try pair.client.write([UInt8](repeating: 7, count: 3_000), to: id)
+        while pair.fill(toServer: true) {}
+        while !pair.flight.isEmpty { try pair.deliver(0) }
+        // Nothing to say yet: the reader has taken nothing.
+        var isStopped = pair.server.repeatLimits()
+        #expect(!isStopped)
+        let count = try pair.server.read(id).bytes.count
+        var isSaid = pair.fill(toServer: false)
+        #expect(count == 1_000 && isSaid)
+        // On its way, and nobody knows yet that it is lost.
+        for _ in 0..<3 {
+            #expect(!pair.server.hasPending)
+            isStopped = pair.server.repeatLimits()
+            isSaid = pair.fill(toServer: false)
+            #expect(isStopped && isSaid)
+        }
+        try pair.deliver(pair.flight.count - 1)
+        let goesOn = pair.fill(toServer: true)
+        try pair.deliver(pair.flight.count - 1)
+        isStopped = pair.server.repeatLimits()
+        #expect(goesOn && !isStopped)
+    }
+
+    @Test func `bytes that came before bring nothing new`() throws {
+        var table = StreamTable(StreamConfiguration(), isClient: false)
+        let id = StreamID(rawValue: 2)
+        func receive(_ range: Range<Int>, isFinished: Bool = false) throws -> Bool {
+            try [UInt8](repeating: 1, count: range.count).withUnsafeBytes {
+                try table.receivedStream(id, offset: UInt64(range.lowerBound), bytes: $0, isFinished: isFinished)
+            }
+        }
+        #expect(try receive(0..<100))
+        #expect(try !receive(0..<100) && !receive(20..<50))
+        #expect(try receive(200..<300))
+        #expect(try !receive(200..<300) && !receive(250..<300))
+        #expect(try receive(50..<250) && !receive(0..<300))
+        #expect(try receive(300..<300, isFinished: true) && !receive(0..<300, isFinished: true))
+        let count = try table.read(id).bytes.count
+        #expect(try count == 300 && !receive(0..<300, isFinished: true))
     }
 }
