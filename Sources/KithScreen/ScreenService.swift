@@ -209,6 +209,7 @@ package final class ScreenService: Service {
         let isOwn = device.map(storage.isOwn) ?? true
         switch policy.decide(context.caller, holding: context.grants, isOwn: isOwn, at: Self.moment) {
         case .letIn:
+            // It was put out a moment ago.
             if let device {
                 try host.attempts.withLock { attempts throws(KithError) in try attempts.wait(device, at: .now) }
             }

@@ -74,6 +74,9 @@ struct Machine {
     /// The whole command that runs `kith` there, for as long as somebody wants.
     func command(_ words: String...) -> [String] { inside(self.words(words)) }
 
+    /// What a command prints, whether it fails or not.
+    func says(_ words: String...) throws -> String { try output(of: self.words(words), errors: true).text }
+
     /// Runs a command that may fail; gives what it printed as its error then, and nothing when it did not.
     func fails(_ words: String...) throws -> String { try fails(words) }
 

@@ -59,7 +59,7 @@ struct SessionAttempts {
         guard rest > .zero else { return }
         throw KithError(
             .denied,
-            "The other screen was not shown a moment ago. Its person can be asked again in \(Self.seconds(rest)).")
+            "The person at the other screen refused a moment ago, or ended it. Try again in \(Self.seconds(rest)).")
     }
 
     /// Takes in that a person put the device out.
