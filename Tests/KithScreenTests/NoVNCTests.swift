@@ -43,8 +43,9 @@ private let hasBrowser: Bool = {
                 }
                 func showsTheScreen() async throws -> Bool {
                     let size = try await ask(Order(do: "pixels", file: folder.path + "/pixels"))
-                    let pixels = try folder.bytes("pixels").chunked(4).map {
-                        $0.prefix(3).reduce(0xFF) { $0 << 8 | UInt32($1) }
+                    let bytes = try folder.bytes("pixels")
+                    let pixels = stride(from: 0, to: bytes.count, by: 4).map { start in
+                        bytes[start..<start + 3].reduce(0xFF) { $0 << 8 | UInt32($1) }
                     }
                     return size.width == stage.source.size.width && size.height == stage.source.size.height
                         && pixels == stage.source.pixels
