@@ -1,4 +1,5 @@
-/// Values by numbers that the table gives them; the number of a value that has gone is never another's.
+/// Values by numbers that the table gives them; the number of a value that has gone is not another's, until its place has
+/// been used four billion times.
 ///
 /// Finding one compares two numbers, where a dictionary hashes. A number is never 0.
 struct SlotTable<Value: Sendable>: Sendable {

@@ -101,10 +101,6 @@ struct SubscribeCommand: AsyncParsableCommand {
             note("kith: \(count) missing here (\(gap.reason.rawValue))")
         }
     }
-
-    private func jsonLine(_ value: some Encodable) throws -> String {
-        String(decoding: try JSONText.encode(value), as: UTF8.self)
-    }
 }
 
 /// The devices whose events are printed, as typed.

@@ -3,7 +3,6 @@ import Foundation
 import KithAPI
 import KithCommandLine
 import KithIO
-import KithRPC
 import KithWire
 
 /// `kith screen chat`.
@@ -72,7 +71,7 @@ struct ScreenChatCommand: AsyncParsableCommand {
         _ line: ScreenSessions.Talk.Line, _ globals: GlobalOptions, isTyped: Bool
     ) throws {
         // One object a line, as a stream has no end.
-        if globals.json { return printLine(String(decoding: try JSONText.encode(line), as: UTF8.self)) }
+        if globals.json { return printLine(try jsonLine(line)) }
         if let failure = line.failure { return note("“\(line.line.text)” was not read: \(failure)") }
         // What was typed stands there already.
         if line.isOwn, isTyped { return }

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import KithAPI
 import KithCommandLine
+import KithRPC
 import KithWire
 
 /// Asks whether to go on with what cannot be taken back.
@@ -181,3 +182,6 @@ func leave(_ status: Int32) -> Never {
     fflush(nil)
     exit(status)
 }
+
+/// A value as JSON on one line, for a stream of them.
+func jsonLine(_ value: some Encodable) throws -> String { String(decoding: try JSONText.encode(value), as: UTF8.self) }
