@@ -8,11 +8,14 @@ enum FuzzedScreen {
 
     private static let challenge = (0..<16).map { UInt8($0) }
 
-    private static func frame() throws -> RFBFrameBuffer {
-        var frame = try RFBFrameBuffer(width: 64, height: 48)
+    /// A picture with edges, and with areas of one color.
+    private static let frame: RFBFrameBuffer = {
+        guard var frame = try? RFBFrameBuffer(width: 64, height: 48) else {
+            preconditionFailure("a picture of 64 × 48 is allowed")
+        }
         for y in 0..<48 { for x in 0..<64 { frame[x, y] = UInt32(x / 9 * 0x1F_0000 + y / 5 * 0x3F + (x ^ y) % 7) } }
         return frame
-    }
+    }()
 
     /// The parts in which bytes arrive: the first byte says how large they are.
     private static func parts(of bytes: [UInt8]) -> [[UInt8]] {
@@ -24,8 +27,6 @@ enum FuzzedScreen {
     /// A viewer's bytes, for a server that asks for a password and one that does not.
     static func viewer(_ bytes: [UInt8]) {
         for password in [nil, Array("password".utf8)] {
-            // The picture is one of ours: it has a size that is allowed.
-            guard let frame = try? Self.frame() else { preconditionFailure("a picture of 64 × 48 is allowed") }
             var options = RFBServer.Options(name: "fuzz", password: password)
             options.takesDesktopSize = true
             options.limits.input = 1 << 16
@@ -134,7 +135,6 @@ enum FuzzedScreen {
     private static func converse(
         _ encoding: RFBEncoding, _ password: [UInt8]?
     ) throws -> (viewer: [UInt8], server: [UInt8]) {
-        let frame = try Self.frame()
         var options = RFBClient.Options()
         options.encodings = [encoding, .copyRect]
         options.password = password
