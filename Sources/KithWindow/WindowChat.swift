@@ -8,8 +8,6 @@ struct WindowChat: Hashable {
         var ends: ContinuousClock.Instant
     }
 
-    /// The life of a line over the picture.
-    static let lineTime = Duration.seconds(30)
     /// The most lines that are shown.
     static let limit = 6
 
@@ -29,7 +27,7 @@ struct WindowChat: Hashable {
 
     /// Takes in a line of either person.
     mutating func add(_ text: String, from name: String, at now: ContinuousClock.Instant) {
-        lines.append(Line(text: "\(name): \(text)", ends: now + Self.lineTime))
+        lines.append(Line(text: "\(name): \(text)", ends: now + Screen.ChatLine.shownFor))
         lines = lines.suffix(Self.limit)
     }
 

@@ -314,7 +314,7 @@ import Testing
         var window = window()
         window.received(.said("Is it the one behind?"), at: start)
         let text = "laptop: Is it the one behind?"
-        #expect(texts(window).contains(text) && window.nextDeadline == start + WindowChat.lineTime)
+        #expect(texts(window).contains(text) && window.nextDeadline == start + Screen.ChatLine.shownFor)
         window.perform(.chat)
         window.timedOut(at: start + .seconds(100))
         #expect(texts(window).contains(text) && window.nextDeadline == nil)

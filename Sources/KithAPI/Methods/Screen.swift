@@ -264,6 +264,8 @@ public enum Screen {
     public struct ChatLine: StreamMessage, Hashable {
         /// The most characters of a line, in Unicode scalars.
         public static let lengthLimit = 500
+        /// The time for which it stands over the picture, at either end.
+        public static let shownFor = Duration.seconds(30)
         /// 2,100 bytes.
         public static var sizeLimit: Int { 2_100 }
 

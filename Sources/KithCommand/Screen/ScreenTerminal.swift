@@ -14,8 +14,6 @@ import Synchronization
 final class ScreenTerminal: ScreenDisplay {
     /// The time between two pictures.
     private static let pause = Duration.milliseconds(100)
-    /// The life of a line that the person there wrote.
-    private static let lineTime = Duration.seconds(30)
     /// The time a terminal has to say whether it shows pictures.
     private static let graphicsPatience = Duration.seconds(2)
     /// The time an ESC waits for the rest of a key.
@@ -69,7 +67,7 @@ final class ScreenTerminal: ScreenDisplay {
             case .opened(let output): state.permit(output.permissions)
             case .permissions(let permissions): state.permit(permissions)
             case .control(let isInControl, let controller): state.controller = isInControl ? nil : controller
-            case .said(let line): state.said = (line.text, .now + Self.lineTime)
+            case .said(let line): state.said = (line.text, .now + Screen.ChatLine.shownFor)
             case .picture, .pointer, .displays: break
             }
         }

@@ -9,8 +9,6 @@ final class ChatRoom: Sendable {
     /// The most lines that are kept, and those of one session.
     static let limit = 200
     static let sessionLimit = 50
-    /// The time for which a line is shown on the screen.
-    static let shownFor = Duration.seconds(30)
     /// The most lines that are shown there at a time, and those of one session.
     static let shownLimit = 4
     static let sessionShownLimit = 2
@@ -65,7 +63,7 @@ final class ChatRoom: Sendable {
             var counts: [String: Int] = [:]
             var latest: [ScreenSessions.Talk.Line] = []
             for entry in state.lines.reversed() where latest.count < Self.shownLimit {
-                guard let at = entry.at, now - at < Self.shownFor else { continue }
+                guard let at = entry.at, now - at < Screen.ChatLine.shownFor else { continue }
                 counts[entry.line.session, default: 0] += 1
                 if counts[entry.line.session, default: 0] <= Self.sessionShownLimit { latest.append(entry.line) }
             }

@@ -208,7 +208,7 @@ final class ScreenHost: Sendable {
             ScreenSessions.Talk.Line(session: session.id, name: session.name, isOwn: false, time: time, line: line),
             at: now)
         sessionsChanged()
-        _ = timers.schedule(at: now + ChatRoom.shownFor) { [weak self] in self?.sessionsChanged() }
+        _ = timers.schedule(at: now + Screen.ChatLine.shownFor) { [weak self] in self?.sessionsChanged() }
     }
 
     /// Passes on a line of this device's person, to the session whose name begins so; to all for `nil`.
