@@ -91,9 +91,9 @@ extension BBR {
         switch state {
         case .down:
             if checkProbeTime(sample) { return }
-            if sample.inFlight <= highWithHeadroom, sample.inFlight <= target(maximumRate, gain: 1) {
-                enter(.cruise)
-            }
+            let isDrained = sample.inFlight <= highWithHeadroom && sample.inFlight <= target(maximumRate, gain: 1)
+            // A queue that somebody else fills does not empty, and who waits for that leaves them all of the path.
+            if isDrained || roundsSinceProbe >= 3 && isQueueOfOthers { enter(.cruise) }
         case .cruise:
             _ = checkProbeTime(sample)
         case .refill:

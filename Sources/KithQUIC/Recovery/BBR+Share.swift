@@ -7,7 +7,7 @@ extension BBR {
     ///
     /// RFC 9438 has 0.7, at which a sender that is alone leaves a short queue empty for seconds. The slope of growth makes
     /// up for it where others are (§4.3).
-    static let shareBeta = 0.85
+    static let shareBeta = 0.8
     /// The time without a queue, beyond twice that of the curve, after which nobody else is there.
     static let shareLifetime: Int64 = .seconds(2)
 
@@ -17,9 +17,11 @@ extension BBR {
     private func isProbe(sentAt time: Timestamp) -> Bool { isPushing || time <= probeEnd }
 
     /// Indicates whether somebody else keeps the queue from emptying.
-    var isContested: Bool {
-        guard share != nil, state == .cruise || state == .refill || state == .up else { return false }
-        return cause.roundMinimum != .max && cause.isWaiting(cause.roundMinimum, minimum: minimumRTT)
+    var isContested: Bool { (state == .cruise || state == .refill || state == .up) && isQueueOfOthers }
+
+    /// Indicates whether even the fastest packet of the last round waited.
+    var isQueueOfOthers: Bool {
+        share != nil && cause.roundMinimum != .max && cause.isWaiting(cause.roundMinimum, minimum: minimumRTT)
     }
 
     /// Judges a lost packet by the delay around it.

@@ -33,7 +33,7 @@ struct LossCause: Hashable, Sendable {
     /// The share lost beyond twice the quiet one that says nothing yet.
     static let tolerance = 0.005
     /// The excess, in packets, from which on the queue is held to be full.
-    static let limit = 2.0
+    static let limit = 1.0
     /// The packets looked back on to tell what a path loses.
     private static let longMemory = 2_000.0
     /// The packets looked back on to notice soon that it loses much.

@@ -29,12 +29,10 @@ import Testing
         return (cause, alarms)
     }
 
-    @Test func `losses beside packets that waited tell of a full queue`() {
+    @Test func `a loss beside packets that waited tells of a full queue`() {
         var cause = settled().cause
-        for _ in 0..<2 {
-            #expect(!cause.isQueueFull)
-            cause.lost(rtt: Self.full, minimum: Self.minimum, isProbing: false, isNew: true)
-        }
+        #expect(!cause.isQueueFull)
+        cause.lost(rtt: Self.full, minimum: Self.minimum, isProbing: false, isNew: true)
         #expect(cause.isQueueFull)
         cause.answered()
         #expect(!cause.isQueueFull)
