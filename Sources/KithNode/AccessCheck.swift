@@ -22,9 +22,10 @@ extension Access {
             return Self.lacking(grant.description, name: name)
         case (.device(_, let name, _), .holding(let kind, let purpose)):
             if grants.contains(where: { $0.kind == kind }) { return nil }
+            if kind == .files { return Self.lacking("files:\(purpose ?? "read")=PATH", name: name) }
             // A place that is wanted says more than the kind.
             let place = purpose.flatMap { Grant("\(kind.rawValue):to=\($0)") }
-            return Self.lacking(place?.description ?? (kind == .files ? "files:read=PATH" : kind.rawValue), name: name)
+            return Self.lacking(place?.description ?? kind.rawValue, name: name)
         }
     }
 

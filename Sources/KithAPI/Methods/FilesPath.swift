@@ -99,7 +99,9 @@ extension Files.Path {
     /// or the path is invalid; the service decides the rest.
     package func access(_ wanted: Grant.FileAccess) -> Access {
         // A path that cannot be taken apart is refused by the service, with the reason.
-        guard let parsed = try? parsed(), parsed.anchor == .top else { return .holding(.files) }
+        guard let parsed = try? parsed(), parsed.anchor == .top else {
+            return .holding(.files, for: wanted == .write ? "write" : nil)
+        }
         let path = "/" + parsed.components.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
         return .granted(.files(wanted, root: path))
     }
