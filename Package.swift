@@ -400,6 +400,7 @@ let tests: [Target] = [
             "KithCommand", "KithCommandLine", "KithBrowser", "KithContent", "KithTesting", "KithWire", "KithIdentity",
             "KithAPI", "KithNet",
             "KithReach", "CKithSystem", "KithExtract", "KithViewer", "KithDark", logging,
+            .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"])),
         ]),
 ]
 

@@ -21,5 +21,10 @@ package struct XWDPicture: Hashable {
         self.pixels = pixels
     }
 
+    /// The pixels of a part of it, row by row.
+    package func part(_ x: Int, _ y: Int, _ width: Int, _ height: Int) -> [UInt8] {
+        (y..<y + height).flatMap { pixels[($0 * self.width + x) * 4..<($0 * self.width + x + width) * 4] }
+    }
+
     package struct Unknown: Error {}
 }

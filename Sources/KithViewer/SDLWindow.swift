@@ -226,8 +226,11 @@ import KithWire
         case SDL_CLIPBOARDUPDATE: readClipboard()
         case SDL_DROPFILE:
             guard let file = unsafe event.drop.file else { break }
-            engine.dropped(unsafe String(cString: file))
+            // Names need not be UTF-8.
+            engine.dropped(Files.Path(bytes: unsafe Array(UnsafeRawBufferPointer(start: file, count: strlen(file)))))
             unsafe SDL_free(file)
+        case SDL_DROPTEXT: unsafe SDL_free(event.drop.file)
+        case SDL_DROPCOMPLETE: engine.dropEnded(at: .now)
         case SDL_RENDER_TARGETS_RESET, SDL_RENDER_DEVICE_RESET:
             try painter.restore()
             needsDrawing = true

@@ -18,8 +18,7 @@ extension ViewerWindow {
         }
         scene.items += remotePointer + phaseItems
         if options.showsStatistics, let statistics { scene.items += line(statistics.text, row: 0) }
-        if let notice { scene.items += line(notice.text, row: 1) }
-        scene.items += chatItems
+        scene.items += noticeItems
         scene.items += toolbar.items(pointer: pointer, font)
         return scene
     }
@@ -102,10 +101,17 @@ extension ViewerWindow {
         return (picture.area > 0 ? [shade] : []) + panel(text, y: (size.height - font.height) / 2)
     }
 
-    /// What is written, above the line it is written in.
-    private var chatItems: [WindowScene.Item] {
+    /// From the lower edge up: what is copied, what a person should read, and what is written above the line it is
+    /// written in.
+    private var noticeItems: [WindowScene.Item] {
         var items: [WindowScene.Item] = []
-        var row = 2
+        var row = 1
+        let shown = [copying].compactMap { $0 } + (notice.map { rows(of: $0.text).reversed() } ?? [])
+        for text in shown {
+            items += line(text, row: row)
+            row += 1
+        }
+        row = max(row, 2)
         if chat.isOpen {
             let place = permissions?.privacy == true ? " (dark: kith screen chat alone shows it)" : ""
             let hint = "Write to \(options.device)\(place). Enter sends, Esc leaves."
@@ -121,7 +127,7 @@ extension ViewerWindow {
     }
 
     /// A text in at most three rows that a window has room for.
-    private func rows(of text: String) -> [String] {
+    func rows(of text: String) -> [String] {
         var (rows, rest): ([String], Substring) = ([], text[...])
         while rows.count < 2, font.width(String(rest)) > textRoom {
             var row = rest

@@ -29,8 +29,10 @@ package struct ViewerWindow {
         case shape(CursorShape)
     }
 
-    /// The life of a line that says something.
+    /// The life of a notice, for each row that it takes.
     static let noticeTime = Duration.seconds(6)
+    /// The most files that are put on the window at once; of more their folder can be.
+    static let dropLimit = 1_000
     /// The time between two steps of a picture that moves under a pointer at the edge.
     static let panTime = Duration.milliseconds(16)
 
@@ -50,6 +52,9 @@ package struct ViewerWindow {
     var displays: (all: [Screen.Display], shown: UInt32) = ([], 0)
     var statistics: WindowStatistics?
     var notice: (text: String, ends: ContinuousClock.Instant)?
+    /// How far the copy of what was put on the window is.
+    var copying: String?
+    private var dropped: [Files.Path] = []
     var remote: (shape: CursorShape?, x: Int, y: Int) = (nil, 0, 0)
     var hasRemotePointer = false
     /// Where the pointer is in the window; `nil` outside.
@@ -132,7 +137,7 @@ package struct ViewerWindow {
             if phase != .active { forgetHeld() }
         case .permissions(let permissions):
             if self.permissions?.privacy == true, permissions.privacy != true {
-                notice = ("The screen there is lit again.", now + Self.noticeTime)
+                show("The screen there is lit again.", at: now)
             }
             self.permissions = permissions
             if !permissions.control { forgetHeld() }
@@ -144,7 +149,8 @@ package struct ViewerWindow {
             clipboard = text
             return actions.append(.setClipboard(text))
         case .said(let text): chat.add(text, from: options.device, at: now)
-        case .notice(let text): notice = (text, now + Self.noticeTime)
+        case .notice(let text): show(text, at: now)
+        case .copying(let text): copying = text
         }
         changed()
     }
@@ -255,8 +261,25 @@ package struct ViewerWindow {
     /// True when the clipboard here is to be read: the session exchanges it.
     package var readsClipboard: Bool { permissions?.clipboard == true }
 
-    /// Takes in a file that was put on the window.
-    package mutating func dropped(_ path: String) { actions.append(.send(.dropped(path: path))) }
+    /// Takes in one of the files that are put on the window.
+    package mutating func dropped(_ path: Files.Path) {
+        var bytes = path.bytes
+        // A folder's name, however it is written.
+        while bytes.count > 1, bytes.last == UInt8(ascii: "/") { bytes.removeLast() }
+        // One more than there may be tells that there were more.
+        if dropped.count <= Self.dropLimit { dropped.append(Files.Path(bytes: bytes)) }
+    }
+
+    /// Takes in that all that was put on the window has come.
+    package mutating func dropEnded(at now: ContinuousClock.Instant) {
+        defer { dropped = [] }
+        switch dropped.count {
+        case 0: show("Only files and folders of this computer can be put here.", at: now)
+        case 1...Self.dropLimit: return actions.append(.send(.dropped(dropped)))
+        default: show("Nothing was copied: these are too many at once. Put the folder here that they are in.", at: now)
+        }
+        changed()
+    }
 
     /// Takes in that the window is to be closed.
     package mutating func closed() { perform(.leave) }
@@ -312,6 +335,10 @@ package struct ViewerWindow {
             return
         }
         changed()
+    }
+
+    private mutating func show(_ text: String, at now: ContinuousClock.Instant) {
+        notice = (text, now + Self.noticeTime * rows(of: text).count)
     }
 
     private func isRepeatable(_ action: WindowAction) -> Bool {

@@ -30,6 +30,8 @@ package import KithWire
     case said(String)
     /// Something that a person should read.
     case notice(String)
+    /// How far the copy of files is that were put on the window; none: it is over.
+    case copying(String?)
 
     /// A rectangle of the picture.
     package struct Area: Codable, Hashable, Sendable {
@@ -102,8 +104,8 @@ package import KithWire
     case clipboard(String)
     /// The person wrote a line to the one at the screen.
     case said(String)
-    /// The person put a file on the window.
-    case dropped(path: String)
+    /// The person put these files and folders on the window, all at once.
+    case dropped([Files.Path])
     /// The person closed the window.
     case closed
     /// There can be no window: the reason, as a sentence.

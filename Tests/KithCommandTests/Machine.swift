@@ -130,10 +130,12 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
     private let output = Pipe()
     private let error = Pipe()
     private var readers: [Task<Data, Never>] = []
-    private let printed = Mutex(Data())
+    private let printed = Mutex((output: Data(), error: Data()))
 
     /// The standard output so far.
-    var soFar: String { String(decoding: printed.withLock { $0 }, as: UTF8.self) }
+    var soFar: String { String(decoding: printed.withLock { $0.output }, as: UTF8.self) }
+    /// The standard error so far.
+    var errorSoFar: String { String(decoding: printed.withLock { $0.error }, as: UTF8.self) }
 
     fileprivate func launch(input: Data?) throws {
         process.standardOutput = output
@@ -154,7 +156,7 @@ final class Running: @unchecked Sendable {  // set up before it is shared; Proce
             let isOutput = pipe === output
             return Task.detached { [self] in
                 await Running.readAll(handle) { part in
-                    if isOutput { self.printed.withLock { $0 += part } }
+                    self.printed.withLock { if isOutput { $0.output += part } else { $0.error += part } }
                 }
             }
         }

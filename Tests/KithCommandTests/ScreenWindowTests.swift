@@ -6,73 +6,6 @@ import Testing
 /// `kith screen DEVICE` on two X servers: what is seen in its window, and what arrives from there.
 @Suite(.serialized, .enabled("no X server or kith-viewer is installed") { XServer.isInstalled })
 struct ScreenWindowTests {
-    /// A device that looks at another's screen, each on a server of its own.
-    private final class Stage: Sendable {
-        let host: XServer
-        let desk: XServer
-        let laptop: Machine
-        let phone: Machine
-
-        init() async throws {
-            host = try XServer("480x360x24")
-            desk = try XServer("1024x768x24", isManaged: true)
-            laptop = try Machine("laptop")
-            phone = try Machine("phone")
-            try await desk.isManaged()
-            // A German keyboard here, a US one there.
-            try await desk.run("setxkbmap", ["de"])
-            try await laptop.up("--screen-source", "x11:\(host.display)")
-            try await phone.up()
-            try await laptop.invite(
-                phone, "screen:control", "screen:clipboard", "screen:unattended", "files:write=\(laptop.folder.path)")
-        }
-
-        /// Starts `kith screen` on the desk.
-        func open(_ more: String...) throws -> Running {
-            try phone.start(["screen"] + ["laptop"] + more, environment: ["DISPLAY": desk.display], byEnvironment: true)
-        }
-
-        /// The window, once its title is this.
-        func window(_ title: String = "laptop", of program: String = "kith-viewer") async throws -> String {
-            var found = ""
-            try await eventually(within: .seconds(60)) {
-                let windows = try? await desk.run("xdotool", ["search", "--onlyvisible", "--class", program])
-                for window in String(decoding: windows ?? [], as: UTF8.self).split(separator: "\n") {
-                    let name = try? await desk.run("xdotool", ["getwindowname", String(window)])
-                    if name == Array("\(title)\n".utf8) { found = String(window) }
-                }
-                return !found.isEmpty
-            }
-            return found
-        }
-
-        /// What a window of the desk shows.
-        func picture(_ window: String) async throws -> XWDPicture {
-            try XWDPicture(try await desk.run("xwd", ["-silent", "-id", window]))
-        }
-
-        func hostPicture() async throws -> XWDPicture {
-            try XWDPicture(try await host.run("xwd", ["-silent", "-root"]))
-        }
-
-        func remove() async {
-            await laptop.remove()
-            await phone.remove()
-            desk.kill()
-            host.kill()
-        }
-    }
-
-    /// Runs `body` on a stage, and takes it down after it.
-    private func onStage(_ body: (Stage) async throws -> Void) async throws {
-        let stage = try await Stage()
-        do { try await body(stage) } catch {
-            await stage.remove()
-            throw error
-        }
-        await stage.remove()
-    }
-
     @Test func `the window has the host's pixels, and keys, pointer and clipboard reach the host`() async throws {
         try await onStage { stage in
             let typed = stage.laptop.path("typed")
@@ -133,7 +66,7 @@ struct ScreenWindowTests {
     }
 
     /// Lines go from the window to the command there, and back.
-    private func chat(_ stage: Stage, _ window: String) async throws {
+    private func chat(_ stage: ScreenWindowStage, _ window: String) async throws {
         let typed = try String(contentsOfFile: stage.laptop.path("typed"), encoding: .utf8)
         try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "key", "ctrl+alt+shift+c"])
         try await stage.desk.run("xdotool", ["type", "--delay", "20", "Which one?"])
@@ -153,7 +86,7 @@ struct ScreenWindowTests {
         #expect(try String(contentsOfFile: stage.laptop.path("typed"), encoding: .utf8) == typed)
     }
 
-    private func clipboards(_ stage: Stage) async throws {
+    private func clipboards(_ stage: ScreenWindowStage) async throws {
         for (from, to, text) in [(stage.desk, stage.host, "from here ä"), (stage.host, stage.desk, "from there 漢")] {
             let file = stage.phone.path("clipboard")
             try write(text, to: file)
@@ -168,7 +101,7 @@ struct ScreenWindowTests {
     }
 
     /// Types a letter on the host itself; true when it comes out as a capital, as Shift is down there.
-    private func isShifted(_ stage: Stage, _ file: String) async throws -> Bool {
+    private func isShifted(_ stage: ScreenWindowStage, _ file: String) async throws -> Bool {
         func written() -> String { (try? String(contentsOfFile: file, encoding: .utf8)) ?? "" }
         let before = written()
         try await stage.host.run("xdotool", ["key", "b"])

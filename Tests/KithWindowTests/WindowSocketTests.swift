@@ -33,7 +33,7 @@ import Testing
             .changed([.init(PixelRectangle(x: 1, y: 2, width: 3, height: 4))]), .pointer(nil), .phase(.reconnecting),
             .permissions(.init(control: true)), .control(isInControl: false, by: "phone"),
             .displays([display], shown: 1), .clipboard(String(repeating: "é", count: 5_000_000)), .notice("…"),
-            .statistics(WindowStatistics(pictures: 1, bytes: 2)),
+            .copying("1 %"), .copying(nil), .statistics(WindowStatistics(pictures: 1, bytes: 2)),
         ]
         let far = ends.far
         let received = onceRead(far, commands.count)
@@ -41,8 +41,8 @@ import Testing
         try await onThread { for command in commands { try WindowSocket.send(command, to: near) } }
         #expect(try await received.value == commands)
         let events: [WindowEvent] = [
-            .opened, .shown, .input(.move(x: -1, y: 2)), .input(.text("日本")), .display(2), .dropped(path: "/a b"),
-            .closed, .failed("no"),
+            .opened, .shown, .input(.move(x: -1, y: 2)), .input(.text("日本")), .display(2),
+            .dropped(["/a b", Files.Path(bytes: [47, 0xFF])]), .closed, .failed("no"),
         ]
         for event in events { try WindowSocket.send(event, to: ends.far) }
         for event in events { #expect(try WindowSocket.receive(WindowEvent.self, from: near)?.message == event) }

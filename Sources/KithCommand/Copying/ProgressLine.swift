@@ -31,6 +31,13 @@ struct ProgressLine {
     /// Draws the line anew.
     mutating func show(_ progress: Files.Progress, at now: ContinuousClock.Instant) {
         guard isShown, progress.summary == nil, progress.failure == nil else { return }
+        if isPlainTerminal { return plain.show(text(progress, at: now, width: 200)) }
+        write("\r\u{1B}[K" + text(progress, at: now, width: Self.width))
+        isDrawn = true
+    }
+
+    /// The line for the progress at a time, no wider than `width`.
+    mutating func text(_ progress: Files.Progress, at now: ContinuousClock.Instant, width: Int) -> String {
         rate.note(progress.bytes, at: now)
         if moved?.bytes != progress.bytes { moved = (progress.bytes, now) }
         var progress = progress
@@ -44,9 +51,7 @@ struct ProgressLine {
         if let moved, now - moved.at >= Self.stall, progress.bytes != progress.totalBytes {
             progress.waiting = progress.waiting ?? "waiting for \(peer ?? "the other end")…"
         }
-        if isPlainTerminal { return plain.show(Self.text(progress, rate: rate.bytesPerSecond, width: 200)) }
-        write("\r\u{1B}[K" + Self.text(progress, rate: rate.bytesPerSecond, width: Self.width))
-        isDrawn = true
+        return Self.text(progress, rate: rate.bytesPerSecond, width: width)
     }
 
     /// Takes the line away.

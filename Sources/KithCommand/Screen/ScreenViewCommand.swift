@@ -33,10 +33,11 @@ struct ScreenViewCommand: AsyncParsableCommand {
               Ctrl+Alt+Shift+T   the toolbar; K: keys to send; S: statistics
               Ctrl+Alt+Shift+X   leave
 
-            Text that is copied here can be pasted there, and the other way round. Files put on the window are copied
-            into the home folder there, as kith cp does, if this device has a grant for files. What is lost comes back:
-            the window stays while the connection is sought again. Closing the window or Ctrl-C ends it, and
-            everything that is held there is let go.
+            Text that is copied here can be pasted there, and the other way round. Files and folders put on the window
+            are copied into the home folder there, or into the one folder that is granted instead; it takes a grant
+            files:write there. The window shows how far that is and says where they are; leaving ends a copy that runs,
+            and put on a window again it goes on. What is lost comes back: the window stays while the connection is
+            sought again. Closing the window or Ctrl-C ends it, and everything that is held there is let go.
 
             With --vnc a viewer connects to this machine only, and with the password that is printed; viewers may come
             and go, also several at once. --vnc ./laptop.sock is a socket for those of this user only.

@@ -53,32 +53,20 @@ struct ScreenWindowOptions: ParsableArguments {
         return WindowDisplay(
             options, program: program, environment: ProcessInfo.processInfo.environment,
             services: WindowDisplay.Services(
-                copy: { try await Self.copy($0, to: device, client) },
+                copy: { paths, report in
+                    // In the terminal it can be read when it has gone from the window.
+                    var drop = ScreenDrop(paths, to: device)
+                    let outcome = try await drop.copy(client, report)
+                    line.change { $0.clear() }
+                    note(outcome)
+                    return outcome
+                },
                 reach: {
                     let found = try await client.call(
                         Devices.List.self, Devices.List.Input(probe: false, device: device))
                     return (found.first?.roundTripMilliseconds, found.first?.path)
                 },
                 report: { statistics in line.change { $0.show(statistics.text) } }))
-    }
-
-    /// Copies a file or a folder into the home folder there; returns what to say about it.
-    private static func copy(_ path: String, to device: String, _ client: Client) async throws -> String {
-        let name = (path as NSString).lastPathComponent
-        let stream = try await client.open(
-            Files.Copy.self,
-            Files.Copy.Input(
-                sources: [Files.Location(device: nil, path: Files.Path(path))],
-                destination: Files.Location(device: device, path: "~"), recursive: true)
-        ).stream
-        for try await progress in stream.messages {
-            if let failure = progress.failure { throw failure.error }
-            if let skipped = progress.skipped.first { throw skipped.failure.error }
-            if let summary = progress.summary {
-                return "\(name) is in the home folder of \(device): \(Wording.size(summary.bytes))."
-            }
-        }
-        throw KithError(.closed, "The copy of \(name) ended before it was whole. Put it on the window again.")
     }
 }
 

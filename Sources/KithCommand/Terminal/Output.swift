@@ -130,8 +130,12 @@ func printable(_ bytes: [UInt8]) -> [UInt8] {
 
 /// Shows why something was left out, with its path once: of a message that names it too, only the reason.
 func leftOut(_ name: String, because message: String, of path: Files.Path) -> String {
-    let reason = message.range(of: "\(path): ").map { message[$0.upperBound...] } ?? message[...]
-    return "kith: left out \(printable(name)): \(printable(String(reason)))"
+    "kith: left out \(printable(name)): \(printable(reason(message, of: path)))"
+}
+
+/// The reason in a message that begins with what was attempted with a path.
+func reason(_ message: String, of path: Files.Path) -> String {
+    message.range(of: "\(path): ").map { String(message[$0.upperBound...]) } ?? message
 }
 
 /// `3 min ago`, `in 2 h`: a point in time as a person says it.

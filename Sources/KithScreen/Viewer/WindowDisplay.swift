@@ -1,4 +1,4 @@
-import KithAPI
+package import KithAPI
 import KithIO
 package import KithPixels
 package import KithWindow
@@ -12,8 +12,9 @@ import Synchronization
 package final class WindowDisplay: ScreenDisplay {
     /// What the window is for besides the screen.
     package struct Services: Sendable {
-        /// Copies a file that was put on the window to the other device; returns what to say about it.
-        package var copy: @Sendable (_ path: String) async throws -> String
+        /// Copies what was put on the window to the other device, and reports how far that is; returns what to say
+        /// about it.
+        package var copy: Copy
         /// The round trip in milliseconds, and the way to the other device.
         package var reach: @Sendable () async throws -> (roundTrip: Double?, path: String?)
         /// Takes the statistics of each second.
@@ -21,7 +22,7 @@ package final class WindowDisplay: ScreenDisplay {
 
         /// Describes them.
         package init(
-            copy: @escaping @Sendable (_ path: String) async throws -> String,
+            copy: @escaping Copy,
             reach: @escaping @Sendable () async throws -> (roundTrip: Double?, path: String?),
             report: @escaping @Sendable (WindowStatistics) -> Void
         ) {
@@ -30,6 +31,11 @@ package final class WindowDisplay: ScreenDisplay {
             self.report = report
         }
     }
+
+    /// A copy of files and folders here.
+    package typealias Copy =
+        @Sendable (_ paths: [Files.Path], _ report: @escaping @Sendable (String) async throws -> Void) async throws ->
+        String
 
     private typealias Fetch = @Sendable (ScreenClipboard.Format) async throws -> [UInt8]
 
@@ -53,7 +59,7 @@ package final class WindowDisplay: ScreenDisplay {
     private let state = Mutex(State())
     private let commands = BoundedQueue<WindowCommand>(capacity: 256)
     private let inputs = BoundedQueue<ScreenInput>(capacity: 1_024)
-    private let drops = BoundedQueue<String>(capacity: 64)
+    private let drops = BoundedQueue<[Files.Path]>(capacity: 16)
     // Each says that there is something, once.
     private let pictures = BoundedQueue<Void>(capacity: 1)
     private let shown = BoundedQueue<Void>(capacity: 1)
@@ -170,8 +176,10 @@ package final class WindowDisplay: ScreenDisplay {
             case .clipboard(let text):
                 state.withLock { $0.text = text }
                 viewer.offerClipboard(.clipboard, [.text])
-            case .dropped(let path):
-                if !drops.offered(path) { try await commands.send(.notice("Too many files at once.")) }
+            case .dropped(let paths):
+                if !drops.offered(paths) {
+                    try await commands.send(.notice("Nothing was copied: wait until what is copied now has arrived."))
+                }
             case .said(let text):
                 do {
                     try viewer.say(Screen.ChatLine(text))
@@ -247,15 +255,17 @@ package final class WindowDisplay: ScreenDisplay {
         }
     }
 
-    /// Copies the files that are put on the window, one after the other.
+    /// Copies the files that are put on the window, those of one time after those of another.
     private func copy() async throws {
-        while let path = try await drops.receive() {
+        while let paths = try await drops.receive() {
+            var outcome: String
             do {
-                try await commands.send(.notice("Copying \(path)…"))
-                try await commands.send(.notice(try await services.copy(path)))
+                outcome = try await services.copy(paths) { [commands] in try await commands.send(.copying($0)) }
             } catch let error as KithError {
-                try await commands.send(.notice(error.message))
+                outcome = error.message
             }
+            try await commands.send(.copying(nil))
+            try await commands.send(.notice(outcome))
         }
     }
 
