@@ -119,7 +119,8 @@ package final class ScreenService: Service {
             guard let display = displays.first(where: { $0.number == input.display ?? 0 }) ?? displays.first else {
                 throw KithError(.notFound, "There is no display.")
             }
-            guard input.display == nil || display.number == input.display else {
+            // A session that goes on shows what is left, as one that was not lost does.
+            guard input.display == nil || display.number == input.display || former != nil else {
                 throw KithError(
                     .notFound, "There is no display \(input.display ?? 0). kith screen list DEVICE lists them.")
             }

@@ -23,7 +23,12 @@ package struct XWDPicture: Hashable {
 
     /// The pixels of a part of it, row by row.
     package func part(_ x: Int, _ y: Int, _ width: Int, _ height: Int) -> [UInt8] {
-        (y..<y + height).flatMap { pixels[($0 * self.width + x) * 4..<($0 * self.width + x + width) * 4] }
+        var part: [UInt8] = []
+        for row in y..<y + height {
+            let start = (row * self.width + x) * 4
+            part += pixels[start..<start + width * 4]
+        }
+        return part
     }
 
     package struct Unknown: Error {}

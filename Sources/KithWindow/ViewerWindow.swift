@@ -123,9 +123,12 @@ package struct ViewerWindow {
         switch command {
         case .open: break
         case .picture(let width, let height):
+            let isFirst = picture.area == 0
             picture = PixelSize(width: max(0, width), height: max(0, height))
             transform = scale.transform(picture: picture, view: size)
             lastMove = nil
+            // Where the pointer was sent last may be elsewhere in what is shown now.
+            if !isFirst, isFocused, controller.isUs, !isCovered { sendPosition() }
         case .changed: return actions.append(.draw)
         case .pointer(let pointer):
             remote.shape = pointer?.shape
@@ -142,7 +145,12 @@ package struct ViewerWindow {
             self.permissions = permissions
             if !permissions.control { forgetHeld() }
         case .control(let isInControl, let name): controller = (isInControl, name)
-        case .displays(let all, let shown): displays = (all, shown)
+        case .displays(let all, let shown):
+            let former = displays.all.first { $0.number == displays.shown }
+            if let former, !all.contains(where: { $0.name == former.name }) {
+                show("The display \(former.name) there is gone. What is left is shown.", at: now)
+            }
+            displays = (all, shown)
         case .statistics(let statistics): self.statistics = statistics
         case .clipboard(let text):
             guard clipboard != text else { return }

@@ -92,6 +92,15 @@ final class ScreenWindowStage: Sendable {
         }
     }
 
+    /// Types a letter on the host itself; true when it comes out as a capital, as Shift is down there.
+    func isShifted(_ file: String) async throws -> Bool {
+        func written() -> String { (try? String(contentsOfFile: file, encoding: .utf8)) ?? "" }
+        let before = written()
+        try await host.run("xdotool", ["key", "b"])
+        try await eventually(within: .seconds(30)) { written().count > before.count }
+        return written().last == "B"
+    }
+
     func remove() async {
         await laptop.remove()
         await phone.remove()

@@ -38,14 +38,14 @@ struct ScreenWindowTests {
             // Another window takes the keyboard while a key is down: it does not stay down there.
             try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "keydown", "shift"])
             try await saying({ "Shift is not down there" }) {
-                try await eventually(within: .seconds(30)) { try await isShifted(stage, typed) }
+                try await eventually(within: .seconds(30)) { try await stage.isShifted(typed) }
             }
             let other = try stage.desk.start("xterm", ["-T", "other"])
             defer { other.kill() }
             let another = try await stage.window("other", of: "XTerm")
             try await stage.desk.run("xdotool", ["windowfocus", "--sync", another])
             try await saying({ "Shift stays down there" }) {
-                try await eventually(within: .seconds(30)) { try await !isShifted(stage, typed) }
+                try await eventually(within: .seconds(30)) { try await !stage.isShifted(typed) }
             }
             try await stage.desk.run("xdotool", ["keyup", "shift"])
             try await saying({ "no lines are exchanged" }) { try await chat(stage, window) }
@@ -53,7 +53,7 @@ struct ScreenWindowTests {
             try await stage.desk.run("xdotool", ["windowfocus", "--sync", window, "key", "ctrl+alt+shift+x"])
             let outcome = try await running.outcome(seconds: 30)
             #expect(outcome.status == 0 && outcome.error.isEmpty, "\(outcome)")
-            try await eventually(within: .seconds(30)) { try await !isShifted(stage, typed) }
+            try await eventually(within: .seconds(30)) { try await !stage.isShifted(typed) }
         }
     }
 
@@ -98,15 +98,6 @@ struct ScreenWindowTests {
                 }
             }
         }
-    }
-
-    /// Types a letter on the host itself; true when it comes out as a capital, as Shift is down there.
-    private func isShifted(_ stage: ScreenWindowStage, _ file: String) async throws -> Bool {
-        func written() -> String { (try? String(contentsOfFile: file, encoding: .utf8)) ?? "" }
-        let before = written()
-        try await stage.host.run("xdotool", ["key", "b"])
-        try await eventually(within: .seconds(30)) { written().count > before.count }
-        return written().last == "B"
     }
 
     @Test func `a host whose X server is killed is told of, and the command ends with an error`() async throws {

@@ -349,6 +349,32 @@ import Testing
         #expect(window.scene.items.isEmpty)
     }
 
+    @Test func `a display that is shown and goes away is told of, and no other`() {
+        var window = window()
+        func display(_ number: UInt32, _ name: String) -> Screen.Display {
+            Screen.Display(
+                number: number, name: name, bounds: .init(width: 400, height: 300), isPrimary: number == 1)
+        }
+        let all = [display(0, "all"), display(1, "DP-1"), display(2, "DP-2")]
+        window.received(.displays(all, shown: 2), at: start)
+        // It has another number, as the first has gone.
+        window.received(.displays([all[0], display(1, "DP-2")], shown: 1), at: start)
+        #expect(window.notice == nil)
+        window.received(.displays([all[0], all[1]], shown: 0), at: start)
+        #expect(window.notice?.text == "The display DP-2 there is gone. What is left is shown.")
+        // The pointer is where it is seen, although it has not moved, and so is a click.
+        window.pointerMoved(to: (20, 20), at: start)
+        _ = inputs(&window)
+        window.received(.picture(width: 800, height: 600), at: start)
+        #expect(inputs(&window) == [.move(x: 20, y: 20)])
+        window.button(.left, isDown: true)
+        #expect(inputs(&window) == [.button(.left, isDown: true)])
+        // Not while somebody else controls, or looks elsewhere.
+        window.received(.control(isInControl: false, by: "phone"), at: start)
+        window.received(.picture(width: 400, height: 300), at: start)
+        #expect(inputs(&window).isEmpty)
+    }
+
     @Test func `each pixel is a square at whole factors, and nowhere else`() {
         var window = window()
         #expect(window.scene.isSharp)

@@ -34,6 +34,10 @@ final class HostSession: Sendable {
         /// What the device's grants allow; they may have changed since it was let in.
         var granted: Screen.Permissions
         var display: Screen.Display
+        /// The name of the display that its viewer chose; while that is unplugged another one is shown.
+        var chosen: String
+        /// Where the pointer is on the screen.
+        var pointer: (x: Int32, y: Int32)?
         var pictures: UInt64 = 0
         var bytes: UInt64 = 0
         var mayResume = true
@@ -58,7 +62,9 @@ final class HostSession: Sendable {
         self.caller = caller
         self.since = since
         most = permissions
-        state = Mutex(State(permissions: permissions, granted: permissions, display: display))
+        state = Mutex(
+            State(
+                permissions: permissions, granted: permissions, display: display, chosen: display.name))
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -90,7 +96,9 @@ final class HostSession: Sendable {
                 state.pending.damage.note(region, at: .now)
             case .displays(let displays): state.pending.displays = displays
             case .cursor: state.pending.cursor = change
-            case .pointer(let x, let y): state.pending.pointer = (x, y)
+            case .pointer(let x, let y):
+                state.pointer = (x, y)
+                state.pending.pointer = (x, y)
             case .clipboard: break
             }
         }
@@ -213,7 +221,7 @@ final class HostSession: Sendable {
         var sender = PictureSender(source, display: display.bounds, rate: input.rate, video: video, at: .now)
         var signals = signals.makeAsyncIterator()
         while true {
-            let pending = state.withLock { state in
+            var pending = state.withLock { state in
                 defer { state.pending = Pending() }
                 return state.pending
             }
@@ -224,8 +232,10 @@ final class HostSession: Sendable {
             var displays = pending.displays
             if displays == nil, pending.show != nil { displays = try await source.displays }
             if let displays {
-                let shown = try choose(pending.show ?? display.number, among: displays)
+                let shown = try choose(pending.show, among: displays)
                 if shown.bounds != sender.bounds || pending.displays == nil { sender.show(shown.bounds) }
+                // Its place counts from the display's corner.
+                pending.pointer = state.withLock { $0.pointer }
                 try await stream.send(.displays(displays, shown: shown.number))
             }
             if let permissions = pending.permissions { try await stream.send(.permissions(permissions)) }
@@ -251,13 +261,17 @@ final class HostSession: Sendable {
         }
     }
 
-    private func choose(_ number: UInt32, among displays: [Screen.Display]) throws(KithError) -> Screen.Display {
-        // A monitor that was unplugged: all that is left is shown.
-        guard let display = displays.first(where: { $0.number == number }) ?? displays.first else {
-            throw KithError(.notFound, "There is no display any more.")
+    /// The display to show: one that is chosen now, or the one that was, wherever it is and whatever its number.
+    private func choose(_ number: UInt32?, among displays: [Screen.Display]) throws(KithError) -> Screen.Display {
+        try state.withLock { state throws(KithError) in
+            if let number, let display = displays.first(where: { $0.number == number }) { state.chosen = display.name }
+            // While its monitor is unplugged all that is left is shown.
+            guard let display = displays.first(where: { $0.name == state.chosen }) ?? displays.first else {
+                throw KithError(.notFound, "There is no display any more.")
+            }
+            state.display = display
+            return display
         }
-        state.withLock { $0.display = display }
-        return display
     }
 
     private func sendPointer(

@@ -56,6 +56,8 @@ package final class ScreenViewer: Sendable {
         /// When the first of them came.
         var firstPart: UInt64?
         var session: Screen.View.Output?
+        /// The display that was chosen in the session.
+        var chosen: UInt32?
         var isLooking = false
         var traffic = Traffic()
     }
@@ -117,7 +119,10 @@ package final class ScreenViewer: Sendable {
     package func send(_ input: ScreenInput) async throws { try await inputs.send(input) }
 
     /// Says something about the pictures.
-    package func send(_ reply: ScreenReply) async throws { try await replies.send(reply) }
+    package func send(_ reply: ScreenReply) async throws {
+        if case .show(let number) = reply { state.withLock { $0.chosen = number } }
+        try await replies.send(reply)
+    }
 
     /// Writes a line to the person at the screen.
     ///
@@ -143,11 +148,11 @@ package final class ScreenViewer: Sendable {
     package func run(_ handle: @escaping @Sendable (Event) async throws -> Void) async throws {
         // What was typed while nothing could be seen is not typed later.
         _ = inputs.removeAll()
-        let former = state.withLock { $0.session?.session }
+        let (former, chosen) = state.withLock { ($0.session?.session, $0.chosen) }
         let opened = try await client.open(
             Screen.View.self,
             .init(
-                display: options.display, rate: options.rate, quality: options.quality, wants: options.wants,
+                display: chosen ?? options.display, rate: options.rate, quality: options.quality, wants: options.wants,
                 resumes: former, takesVideo: options.takesVideo ? true : nil), on: device)
         let output = opened.output
         state.withLock { state in
