@@ -39,12 +39,17 @@ package final class ScreenService: Service {
     private let storage: Storage
     private let host: ScreenHost
     private let rules: Mutex<ScreenSessions.Rules?>
+    private let patience: Duration
 
     /// Makes the service; `opening` opens the screen, and throws `.notFound` when there is none.
+    ///
+    /// A viewer that gives no sign for the time of `patience` has the screen dark no longer.
     package init(
-        storage: Storage, logger: Logger, opening: @escaping @Sendable () async throws -> any ScreenSource
+        storage: Storage, logger: Logger, patience: Duration = .seconds(30),
+        opening: @escaping @Sendable () async throws -> any ScreenSource
     ) {
         self.storage = storage
+        self.patience = patience
         host = ScreenHost(logger: logger, opening: opening)
         rules = Mutex(nil)
     }
@@ -132,7 +137,7 @@ package final class ScreenService: Service {
             }
             let session = HostSession(
                 id: Self.freshName(), caller: context.caller, since: Self.now, display: display,
-                permissions: permissions)
+                permissions: permissions, patience: patience)
             let stream: MethodStream<ScreenReply, ScreenUpdate>
             do {
                 stream = try await pending.accept(
@@ -163,6 +168,8 @@ package final class ScreenService: Service {
                     return false
                 }
                 group.addTask {
+                    // Ends with the session.
+                    async let _ = host.watch(session)
                     try await withTaskExecutorPreference(host.executor) {
                         try await session.run(source, as: input, over: stream, host.timers)
                     }

@@ -151,7 +151,9 @@ package struct ViewerWindow {
                 show("The display \(former.name) there is gone. What is left is shown.", at: now)
             }
             displays = (all, shown)
-        case .statistics(let statistics): self.statistics = statistics
+        case .statistics(let statistics):
+            self.statistics = statistics
+            actions.append(.send(.responded))
         case .clipboard(let text):
             guard clipboard != text else { return }
             clipboard = text

@@ -22,7 +22,7 @@ package import KithWire
     case control(isInControl: Bool, by: String?)
     /// The displays, and the one that is shown.
     case displays([Screen.Display], shown: UInt32)
-    /// How well it goes, once a second.
+    /// How well it goes, once a second; ``WindowEvent/responded`` is the answer.
     case statistics(WindowStatistics)
     /// The other device's clipboard has this text.
     case clipboard(String)
@@ -96,6 +96,8 @@ package import KithWire
     case opened
     /// The last picture or change has been taken over: the memory may be written to again.
     case shown
+    /// Statistics have been taken over: the window does not stand still.
+    case responded
     /// The person typed or pointed.
     case input(ScreenInput)
     /// The person chose another display.

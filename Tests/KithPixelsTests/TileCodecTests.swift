@@ -32,6 +32,24 @@ import Testing
         }
     }
 
+    @Test(arguments: [true, false])
+    func `a change of nothing changes nothing, and what follows it is exact`(compresses: Bool) throws {
+        var random = SeededRandom.fromEnvironment()
+        var scene = Scene(size: PixelSize(width: 120, height: 90), random: random.fork())
+        var pair = TilePair(options: .init(compresses: compresses))
+        let early = pair.encoder.encodeNothing()
+        #expect(early == nil)
+        for _ in 0..<20 {
+            scene.edit()
+            _ = try pair.send(&scene, at: start)
+            let message = pair.encoder.encodeNothing()
+            let nothing = try #require(message)
+            let changed = try pair.decoder.decode(nothing)
+            let isExact = pair.isExact(scene)
+            #expect(changed.isEmpty && isExact && nothing.count < 32, "\(random)")
+        }
+    }
+
     @Test func `the region returned holds every pixel that changed`() throws {
         var random = SeededRandom.fromEnvironment()
         var scene = Scene(size: PixelSize(width: 200, height: 150), random: random.fork())

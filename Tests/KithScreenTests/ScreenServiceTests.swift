@@ -50,6 +50,34 @@ struct ScreenServiceTests {
         }
     }
 
+    @Test("A monitor that is unplugged is no reason to refuse a session that goes on, and is shown when it is back")
+    func unplugged() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        var options = ScreenViewer.Options()
+        options.display = 1
+        let carrier = stage.carrier()
+        let viewer = ScreenViewer(Client(carrier), of: nil, options: options)
+        let witness = ViewerWitness()
+        let first = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { viewer.colours.count == 160 * 200 }
+        stage.source.plug(false)
+        try await eventually { witness.shown == 0 && viewer.colours == stage.source.pixels }
+        stage.source.plug(true)
+        try await eventually { witness.shown == 1 && viewer.colours.count == 160 * 200 }
+        carrier.cut()
+        await #expect(throws: KithError.self) { try await first.value }
+        stage.source.plug(false)
+        let second = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { witness.opened?.display.number == 0 && viewer.colours == stage.source.pixels }
+        second.cancel()
+        _ = await second.result
+        // One that begins asks for what is not there.
+        let refused = await #expect(throws: KithError.self) {
+            try await Client(stage.carrier()).open(Screen.View.self, .init(display: 1))
+        }
+        #expect(refused?.code == .notFound)
+    }
+
     @Test("What is typed reaches the screen in order, on the display that is seen, and is let go at the end")
     func control() async throws {
         let stage = try Stage()

@@ -22,6 +22,7 @@ final class ScriptedSource: ScreenSource {
         var offered: [ScreenClipboard.Format] = []
         var content: (@Sendable (ScreenClipboard.Format) async throws -> [UInt8])?
         var closed = 0
+        var isUnplugged = false
         var canBeDark = true
         var darkness: [Bool] = []
     }
@@ -86,6 +87,12 @@ final class ScriptedSource: ScreenSource {
         change(.displays(all))
     }
 
+    /// Takes the one monitor away, or brings it back.
+    func plug(_ isThere: Bool) {
+        state.withLock { $0.isUnplugged = !isThere }
+        change(.displays(all))
+    }
+
     func copy(_ contents: [ScreenClipboard.Format: [UInt8]]) {
         state.withLock { $0.clipboards = contents }
         change(.clipboard(.clipboard, contents.keys.sorted { $0.rawValue < $1.rawValue }))
@@ -111,10 +118,9 @@ final class ScriptedSource: ScreenSource {
             let whole = Screen.Rectangle(width: UInt32(state.width), height: UInt32(state.height))
             let half = Screen.Rectangle(
                 x: Int32(state.width / 2), y: 0, width: UInt32(state.width / 2), height: UInt32(state.height))
-            return [
-                Screen.Display(number: 0, name: "all", bounds: whole, isPrimary: false),
-                Screen.Display(number: 1, name: "RIGHT-1", bounds: half, isPrimary: true),
-            ]
+            let monitor = Screen.Display(number: 1, name: "RIGHT-1", bounds: half, isPrimary: true)
+            return [Screen.Display(number: 0, name: "all", bounds: whole, isPrimary: false)]
+                + (state.isUnplugged ? [] : [monitor])
         }
     }
 

@@ -15,13 +15,16 @@ final class Stage: Sendable {
     let source: ScriptedSource
     let service: ScreenService
 
-    init(_ rules: ScreenSessions.Rules? = nil, source: ScriptedSource = ScriptedSource()) throws {
+    init(
+        _ rules: ScreenSessions.Rules? = nil, source: ScriptedSource = ScriptedSource(),
+        patience: Duration = .seconds(30)
+    ) throws {
         self.source = source
         let kept = Locked(try rules.map { try JSONText.encode($0) }.map { String(decoding: $0, as: UTF8.self) })
         service = ScreenService(
             storage: ScreenService.Storage(
                 load: { kept.value }, save: { kept.set($0) }, isOwn: { $0 == Stage.own }),
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, patience: patience
         ) { source }
     }
 

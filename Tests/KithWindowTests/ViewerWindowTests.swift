@@ -375,6 +375,12 @@ import Testing
         #expect(inputs(&window).isEmpty)
     }
 
+    @Test func `statistics are answered, as a window that stands still does not`() {
+        var window = window()
+        window.received(.statistics(WindowStatistics(pictures: 1, bytes: 2)), at: start)
+        #expect(drain(&window).first == .send(.responded))
+    }
+
     @Test func `each pixel is a square at whole factors, and nowhere else`() {
         var window = window()
         #expect(window.scene.isSharp)

@@ -41,7 +41,7 @@ import Testing
         try await onThread { for command in commands { try WindowSocket.send(command, to: near) } }
         #expect(try await received.value == commands)
         let events: [WindowEvent] = [
-            .opened, .shown, .input(.move(x: -1, y: 2)), .input(.text("日本")), .display(2),
+            .opened, .shown, .responded, .input(.move(x: -1, y: 2)), .input(.text("日本")), .display(2),
             .dropped(["/a b", Files.Path(bytes: [47, 0xFF])]), .closed, .failed("no"),
         ]
         for event in events { try WindowSocket.send(event, to: ends.far) }

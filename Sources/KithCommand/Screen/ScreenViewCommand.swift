@@ -43,8 +43,9 @@ struct ScreenViewCommand: AsyncParsableCommand {
             and go, also several at once. --vnc ./laptop.sock is a socket for those of this user only.
 
             With --privacy the monitors there are dark, where their X server can do that; it needs the grant
-            screen:privacy there. They are lit again at the end, also when kith there is killed; Ctrl+Alt+Pause on the
-            keyboard there ends it.
+            screen:privacy there. They are lit again at the end, also when kith there is killed, and when this end has stood
+            still for 30 s, as with its lid closed: a session that goes on then is lit, and the window says so.
+            Ctrl+Alt+Pause on the keyboard there ends it.
 
             A recording needs the grant screen:record there, and whoever is at that screen is told of it. It plays up to
             its last picture even if kith was killed; with --no-window there is nothing else.

@@ -134,6 +134,13 @@ package struct TileEncoder: ~Copyable {
         return message
     }
 
+    /// A message that changes nothing, which a viewer confirms as any other; `nil` before the first picture.
+    package mutating func encodeNothing() -> [UInt8]? {
+        guard !isStarting else { return nil }
+        body = ByteWriter(capacity: 16)
+        return finished(begins: false)
+    }
+
     private mutating func start(_ size: PixelSize) {
         isStarting = false
         shown = PixelBuffer(size: size)

@@ -25,6 +25,8 @@ final class HostSession: Sendable {
         var refresh = false
         var keyFrame = false
         var exactOnly = false
+        /// The viewer is asked whether it is there.
+        var asks = false
         var end: KithError?
     }
 
@@ -41,6 +43,7 @@ final class HostSession: Sendable {
         var pictures: UInt64 = 0
         var bytes: UInt64 = 0
         var mayResume = true
+        var watch: ViewerWatch
         /// Faster than that nobody writes, and nobody at the screen can read.
         var linePace = TokenBucket(perSecond: 1, burst: 5, at: .now)
     }
@@ -56,7 +59,8 @@ final class HostSession: Sendable {
     private let signal: AsyncStream<Void>.Continuation
 
     init(
-        id: String, caller: Caller, since: Int64, display: Screen.Display, permissions: Screen.Permissions
+        id: String, caller: Caller, since: Int64, display: Screen.Display, permissions: Screen.Permissions,
+        patience: Duration = ViewerWatch.patience
     ) {
         self.id = id
         self.caller = caller
@@ -64,7 +68,8 @@ final class HostSession: Sendable {
         most = permissions
         state = Mutex(
             State(
-                permissions: permissions, granted: permissions, display: display, chosen: display.name))
+                permissions: permissions, granted: permissions, display: display, chosen: display.name,
+                watch: ViewerWatch(patience: patience, at: .now)))
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -107,6 +112,7 @@ final class HostSession: Sendable {
     /// Takes in what the viewer says.
     func received(_ reply: ScreenReply, at now: ContinuousClock.Instant) {
         note { state in
+            state.watch.confirmed(at: now)
             switch reply {
             case .received(let number, let first, let last):
                 state.pending.received.append((number, first, last, now))
@@ -119,6 +125,17 @@ final class HostSession: Sendable {
             case .limits(let rate, let quality): state.pending.limits = (rate, quality)
             }
         }
+    }
+
+    /// What is to be done about a viewer that may have gone without a word; asking it is.
+    func watch(at now: ContinuousClock.Instant) -> ViewerWatch.Action {
+        let action = state.withLock { state in
+            let action = state.watch.next(at: now)
+            if action == .ask { state.pending.asks = true }
+            return action
+        }
+        if action == .ask { signal.yield() }
+        return action
     }
 
     /// Changes what the session may do, within what it was let in with and what its device's grants allow.
@@ -246,6 +263,7 @@ final class HostSession: Sendable {
             try await sendPointer(pending, by: &sender, to: stream)
             if pending.exactOnly { sender.stopVideo() }
             if pending.keyFrame { sender.requestKeyFrame() }
+            if pending.asks { try await sender.ask(over: stream) }
             if pending.refresh { sender.startAnew() }
             sender.damaged(pending.damage)
             let next = try await sender.send(to: stream) { [self] count in

@@ -69,6 +69,16 @@ struct PictureSender: ~Copyable {
         damage.note(PixelRegion(buffer.size.bounds), at: .now)
     }
 
+    /// Sends a change of nothing, for the viewer to confirm.
+    mutating func ask(over stream: MethodStream<ScreenReply, ScreenUpdate>) async throws {
+        // Before the first picture there is that to confirm.
+        guard let message = encoder.encodeNothing() else { return }
+        number += 1
+        let now = ContinuousClock.now
+        try await send(message, captured: now, to: stream)
+        control.sent(frame: number, bytes: message.count, at: now)
+    }
+
     mutating func damaged(_ log: DamageLog) { damage.append(log) }
 
     mutating func acknowledged(_ number: UInt64, first: UInt64, last: UInt64, at now: ContinuousClock.Instant) {

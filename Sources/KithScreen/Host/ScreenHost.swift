@@ -198,6 +198,23 @@ final class ScreenHost: Sendable {
         }
     }
 
+    /// Lights the screen when the viewer for whom it is dark does not answer any more.
+    func watch(_ session: HostSession) async throws {
+        while session.permissions.privacy == true {
+            switch session.watch(at: .now) {
+            case .ask: continue
+            case .wait(let time): try await Task.sleep(until: time, clock: .continuous)
+            case .isGone:
+                logger.notice("The screen is lit: \(session.name), for whom it was dark, does not answer.")
+                var permissions = session.permissions
+                permissions.privacy = nil
+                session.permit(permissions)
+                await lighten()
+                sessionsChanged()
+            }
+        }
+    }
+
     // MARK: - Lines between people
 
     /// Passes on a line that a viewer's person wrote, and shows it on the screen for a while.

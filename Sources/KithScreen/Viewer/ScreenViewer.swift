@@ -56,9 +56,11 @@ package final class ScreenViewer: Sendable {
         /// When the first of them came.
         var firstPart: UInt64?
         var session: Screen.View.Output?
-        /// The display that was chosen in the session.
+        /// The display that was chosen in the session, or is shown instead.
         var chosen: UInt32?
-        var isLooking = false
+        /// Whether what shows the picture answers; while it does not, the last confirmation waits here.
+        var isShown = true
+        var unconfirmed: ScreenReply?
         var traffic = Traffic()
     }
 
@@ -124,6 +126,24 @@ package final class ScreenViewer: Sendable {
         try await replies.send(reply)
     }
 
+    /// Takes in whether what shows the picture answers: while it does not, the host is not told that pictures are seen.
+    package func showing(_ isShown: Bool) {
+        let reply = state.withLock { state in
+            state.isShown = isShown
+            return isShown ? state.unconfirmed.take() : nil
+        }
+        if let reply { _ = replies.offered(reply) }
+    }
+
+    /// Tells the host of a picture that has come; those that do not fit are of no use: later ones say the same.
+    private func confirm(_ reply: ScreenReply) {
+        let isShown = state.withLock { state in
+            state.unconfirmed = state.isShown ? nil : reply
+            return state.isShown
+        }
+        if isShown { _ = replies.offered(reply) }
+    }
+
     /// Writes a line to the person at the screen.
     ///
     /// - Throws: `KithError` `.unsupported` when the device there knows nothing of lines, `.exhausted` when it takes none
@@ -159,6 +179,7 @@ package final class ScreenViewer: Sendable {
             state.session = output
             state.parts = []
             state.firstPart = nil
+            state.unconfirmed = nil
         }
         try await handle(.opened(output))
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -200,7 +221,7 @@ package final class ScreenViewer: Sendable {
                 let now = UInt64((ContinuousClock.now - began) / .microseconds(1))
                 state.withLock { $0.traffic.bytes += UInt64(part.bytes.bytes.count) }
                 guard let frame = try video.received(part, on: screenSize, at: now) else { continue }
-                _ = replies.offered(.received(number: part.number, first: frame.first, last: now))
+                confirm(.received(number: part.number, first: frame.first, last: now))
                 if let region = try draw(frame.layout, from: video.planes) {
                     try await handle(.picture(region, isExact: false))
                 }
@@ -209,8 +230,7 @@ package final class ScreenViewer: Sendable {
             case .picture(let picture):
                 let now = UInt64((ContinuousClock.now - began) / .microseconds(1))
                 guard let (region, first) = try decode(picture, at: now) else { continue }
-                // Those that do not fit are of no use: later ones say the same.
-                _ = replies.offered(.received(number: picture.number, first: first, last: now))
+                confirm(.received(number: picture.number, first: first, last: now))
                 try await handle(.picture(region, isExact: picture.isExact))
             case .cursor(let message):
                 let isChanged = try state.withLock { state in
@@ -221,7 +241,9 @@ package final class ScreenViewer: Sendable {
                     }
                 }
                 if isChanged { try await handle(.pointer) }
-            case .displays(let displays, let shown): try await handle(.displays(displays, shown: shown))
+            case .displays(let displays, let shown):
+                state.withLock { $0.chosen = shown }
+                try await handle(.displays(displays, shown: shown))
             case .permissions(let permissions):
                 state.withLock { $0.session?.permissions = permissions }
                 try await handle(.permissions(permissions))

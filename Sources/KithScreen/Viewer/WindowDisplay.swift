@@ -37,6 +37,9 @@ package final class WindowDisplay: ScreenDisplay {
         @Sendable (_ paths: [Files.Path], _ report: @escaping @Sendable (String) async throws -> Void) async throws ->
         String
 
+    /// The most statistics, one a second, that a window may leave without an answer.
+    private static let answerLimit = 5
+
     private typealias Fetch = @Sendable (ScreenClipboard.Format) async throws -> [UInt8]
 
     private struct State {
@@ -49,6 +52,8 @@ package final class WindowDisplay: ScreenDisplay {
         var pointer: (shape: CursorShape?, x: Int, y: Int)?
         /// Something that was typed could not be sent.
         var hasLostInput = false
+        /// Statistics that the window has not answered.
+        var unanswered = 0
         var failure: KithError?
     }
 
@@ -170,6 +175,9 @@ package final class WindowDisplay: ScreenDisplay {
             switch event {
             case .opened: break
             case .shown: _ = shown.offered(())
+            case .responded:
+                state.withLock { $0.unanswered = 0 }
+                viewer.showing(true)
             case .input(let input):
                 if !inputs.offered(input) { state.withLock { $0.hasLostInput = true } }
             case .display(let number): try await viewer.send(.show(display: number))
@@ -283,6 +291,12 @@ package final class WindowDisplay: ScreenDisplay {
                 bytes: Double(traffic.bytes - former.bytes) / seconds, roundTrip: reach?.roundTrip, path: reach?.path)
             (former, time) = (traffic, now)
             services.report(statistics)
+            // One that stands still shows nothing, for which no screen is to stay dark.
+            let unanswered = state.withLock { state in
+                state.unanswered += 1
+                return state.unanswered
+            }
+            if unanswered > Self.answerLimit { viewer.showing(false) }
             try await commands.send(.statistics(statistics))
         }
     }
