@@ -291,10 +291,15 @@ package final class ScreenService: Service {
     ) async throws {
         var done: UInt64 = 0
         var wasInControl = true
+        var noticed: ContinuousClock.Instant?
         while let message = try await stream.receive() {
             let (isInControl, controller) = try await host.perform(message, of: session, at: .now)
             done += 1
-            if isInControl != wasInControl || message == .release {
+            let now = ContinuousClock.now
+            // Said again while it goes on: a viewer that hears nothing more takes it that the other one rests.
+            let isRepeated = !isInControl && noticed.map { now - $0 >= .seconds(1) } ?? true
+            if isInControl != wasInControl || message == .release || isRepeated {
+                noticed = now
                 try await stream.send(
                     Screen.ControlNotice(isInControl: isInControl, controller: controller, done: done))
             }

@@ -36,7 +36,7 @@ extension ViewerWindow {
             } else if permissions?.control == false {
                 parts.append("not permitted to control")
             } else if !controller.isUs {
-                parts.append("\(controller.name ?? "somebody else") controls")
+                parts.append("\(controller.name ?? "another window") controls")
             }
         }
         if phase == .active, permissions?.privacy == true { parts.append("dark there") }

@@ -33,6 +33,10 @@ package struct ViewerWindow {
     static let noticeTime = Duration.seconds(6)
     /// The most files that are put on the window at once; of more their folder can be.
     static let dropLimit = 1_000
+    /// The time after which one that is in control counts as at rest, when nothing more is heard of it.
+    static let controlTime = Duration.seconds(3)
+    /// The time after which the pointer's place is sent again that another window of this device kept from its effect.
+    static let againTime = Duration.milliseconds(600)
     /// The time between two steps of a picture that moves under a pointer at the edge.
     static let panTime = Duration.milliseconds(16)
 
@@ -68,6 +72,8 @@ package struct ViewerWindow {
     /// The text that both clipboards have, as far as is known here.
     var clipboard: String?
     var panAt: ContinuousClock.Instant?
+    private var controlAt: ContinuousClock.Instant?
+    private var againAt: ContinuousClock.Instant?
     private var actions: [Action] = []
     private var cursor: Cursor?
     private var title: String?
@@ -110,7 +116,7 @@ package struct ViewerWindow {
 
     /// The time to call ``timedOut(at:)``; `nil` when there is none.
     package var nextDeadline: ContinuousClock.Instant? {
-        [notice?.ends, panAt, chat.nextDeadline].compactMap { $0 }.min()
+        [notice?.ends, panAt, controlAt, againAt, chat.nextDeadline].compactMap { $0 }.min()
     }
 
     /// True when what is typed and pointed reaches the other device.
@@ -144,7 +150,12 @@ package struct ViewerWindow {
             }
             self.permissions = permissions
             if !permissions.control { forgetHeld() }
-        case .control(let isInControl, let name): controller = (isInControl, name)
+        case .control(let isInControl, let name):
+            controller = (isInControl, name)
+            controlAt = isInControl ? nil : now + Self.controlTime
+            // One person with two windows waits for nobody: the pointer is here now.
+            againAt = isInControl || name != nil ? nil : now + Self.againTime
+            if !isInControl { lastMove = nil }
         case .displays(let all, let shown):
             let former = displays.all.first { $0.number == displays.shown }
             if let former, !all.contains(where: { $0.name == former.name }) {
@@ -301,6 +312,14 @@ package struct ViewerWindow {
             changed()
         }
         if chat.timedOut(at: now) { changed() }
+        if let againAt, againAt <= now {
+            self.againAt = nil
+            if !isCovered { sendPosition() }
+        }
+        if let controlAt, controlAt <= now {
+            (self.controlAt, controller, lastMove) = (nil, (true, nil), nil)
+            changed()
+        }
         if let panAt, panAt <= now {
             guard let push = pushes(pointer) else { return self.panAt = nil }
             self.panAt = now + Self.panTime
@@ -405,7 +424,8 @@ package struct ViewerWindow {
         guard let pixel = buttons.isEmpty ? transform.pixel(at: place) : transform.nearestPixel(to: place) else {
             return
         }
-        if let lastMove, lastMove == pixel { return }
+        // While somebody else is in control it may not have moved.
+        if controller.isUs, let lastMove, lastMove == pixel { return }
         lastMove = pixel
         actions.append(.send(.input(.move(x: Int32(pixel.x), y: Int32(pixel.y)))))
     }

@@ -29,14 +29,18 @@ final class ScreenWindowStage: Sendable {
         try phone.start(["screen"] + ["laptop"] + more, environment: ["DISPLAY": desk.display], byEnvironment: true)
     }
 
-    /// The window, once its title is this.
-    func window(_ title: String = "laptop", of program: String = "kith-viewer") async throws -> String {
+    /// The window of a display, once its title is this.
+    func window(
+        _ title: String = "laptop", of program: String = "kith-viewer", besides known: String? = nil,
+        on server: XServer? = nil
+    ) async throws -> String {
+        let server = server ?? desk
         var found = ""
         try await eventually(within: .seconds(60)) {
-            let windows = try? await desk.run("xdotool", ["search", "--onlyvisible", "--class", program])
+            let windows = try? await server.run("xdotool", ["search", "--onlyvisible", "--class", program])
             for window in String(decoding: windows ?? [], as: UTF8.self).split(separator: "\n") {
-                let name = try? await desk.run("xdotool", ["getwindowname", String(window)])
-                if name == Array("\(title)\n".utf8) { found = String(window) }
+                let name = try? await server.run("xdotool", ["getwindowname", String(window)])
+                if name == Array("\(title)\n".utf8), String(window) != known { found = String(window) }
             }
             return !found.isEmpty
         }
@@ -63,10 +67,13 @@ final class ScreenWindowStage: Sendable {
     }
 
     /// Waits until the window shows a part of the host's screen, and nothing else in the middle of it.
-    func shows(_ window: String, _ x: Int, _ y: Int, _ width: Int, _ height: Int, _ what: String) async throws {
+    func shows(
+        _ window: String, _ x: Int, _ y: Int, _ width: Int, _ height: Int, _ what: String, on server: XServer? = nil
+    ) async throws {
         do {
             try await eventually(within: .seconds(30)) {
-                let (there, here) = (try await hostPicture(), try await picture(window))
+                let shown = try await (server ?? desk).run("xwd", ["-silent", "-id", window])
+                let (there, here) = (try await hostPicture(), try XWDPicture(shown))
                 let (left, top) = ((here.width - width) / 2, (here.height - height) / 2)
                 guard left >= 0, top >= 0 else { return false }
                 return there.part(x, y, width, height) == here.part(left, top, width, height)

@@ -375,6 +375,48 @@ import Testing
         #expect(inputs(&window).isEmpty)
     }
 
+    @Test func `a click is where the pointer is, also when that was moved while another was in control`() {
+        var window = window()
+        window.pointerMoved(to: (20, 20), at: start)
+        // It was left out, and so is the next, of which nobody tells.
+        window.received(.control(isInControl: false, by: "tablet"), at: start)
+        window.pointerMoved(to: (40, 40), at: start)
+        _ = inputs(&window)
+        window.button(.left, isDown: true)
+        #expect(inputs(&window) == [.move(x: 20, y: 20), .button(.left, isDown: true)])
+        window.received(.control(isInControl: true, by: nil), at: start)
+        window.button(.left, isDown: false)
+        #expect(inputs(&window) == [.button(.left, isDown: false)])
+    }
+
+    @Test func `a pointer that comes from another window of this device arrives without being moved again`() {
+        var window = window()
+        window.pointerMoved(to: (20, 20), at: start)
+        _ = inputs(&window)
+        window.received(.control(isInControl: false, by: nil), at: start)
+        window.timedOut(at: start + .milliseconds(599))
+        #expect(inputs(&window).isEmpty)
+        window.timedOut(at: start + .milliseconds(600))
+        window.timedOut(at: start + .milliseconds(700))
+        #expect(inputs(&window) == [.move(x: 10, y: 10)])
+        // Another person is not disturbed.
+        window.received(.control(isInControl: false, by: "tablet"), at: start + .seconds(1))
+        window.timedOut(at: start + .seconds(2))
+        #expect(inputs(&window).isEmpty)
+    }
+
+    @Test func `who else is in control stands in the title, as long as it is heard of`() {
+        var window = window()
+        window.received(.control(isInControl: false, by: "tablet"), at: start)
+        #expect(window.titleText == "laptop – tablet controls")
+        window.received(.control(isInControl: false, by: nil), at: start + .seconds(1))
+        #expect(window.titleText == "laptop – another window controls")
+        window.timedOut(at: start + .seconds(3))
+        #expect(window.titleText == "laptop – another window controls")
+        window.timedOut(at: start + .seconds(4))
+        #expect(window.titleText == "laptop" && window.nextDeadline == nil)
+    }
+
     @Test func `statistics are answered, as a window that stands still does not`() {
         var window = window()
         window.received(.statistics(WindowStatistics(pictures: 1, bytes: 2)), at: start)

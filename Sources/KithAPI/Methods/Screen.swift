@@ -213,7 +213,7 @@ public enum Screen {
     public struct ControlNotice: StreamMessage, Hashable {
         /// Whether what this viewer sends has an effect now.
         public var isInControl: Bool
-        /// The viewer that is in control instead.
+        /// The viewer that is in control instead; `nil` for another one of the same device.
         public var controller: String?
         /// The number of messages that have had their effect, or been left out, since the stream began.
         public var done: UInt64

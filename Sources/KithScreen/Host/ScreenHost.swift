@@ -470,7 +470,10 @@ final class ScreenHost: Sendable {
         }
         let (answer, source, controller) = state.withLock { state in
             let answer = state.arbiter.received(from: session.id, at: now)
-            return (answer, state.source, state.arbiter.controller.flatMap { state.sessions[$0]?.name })
+            let controller = state.arbiter.controller.flatMap { state.sessions[$0] }
+            // To the same device its own name says nothing.
+            let isOther = controller?.caller.device != session.caller.device
+            return (answer, state.source, isOther ? controller?.name : nil)
         }
         guard let source else { throw KithError(.unreachable, "The screen is gone.") }
         switch answer {
