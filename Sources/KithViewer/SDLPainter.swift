@@ -11,7 +11,7 @@ import KithWire
     private var picture: SharedPictureReader?
     private var texture: OpaquePointer?
     private var pointer: OpaquePointer?
-    private let text: TextPainter
+    private var text: TextPainter
 
     /// Makes a renderer for a window: the graphics card's, or one without.
     init(_ window: OpaquePointer, _ text: TextPainter) throws(KithError) {
@@ -78,6 +78,12 @@ import KithWire
         unsafe SDL_SetTextureBlendMode(made, SDL_BLENDMODE_BLEND)
         unsafe SDL_UpdateTexture(made, nil, &pixels, Int32(shape.size.width * 4))
         unsafe pointer = made
+    }
+
+    /// Draws text in another size.
+    func setText(_ text: TextPainter) {
+        self.text.forget()
+        self.text = text
     }
 
     /// Makes everything anew that the graphics card has lost.

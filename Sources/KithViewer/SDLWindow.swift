@@ -17,6 +17,10 @@ import KithWire
     /// True while the memory of the picture waits to be given back.
     private var owesPicture = false
     private var isSized = false
+    /// The size of text and buttons.
+    private var scale: Int
+    /// The settings of the X server.
+    private let resources: String
     private var hasLeft = false
     /// True once SDL tells of changes of the clipboard: on X11 only after there was a text.
     private var isToldOfClipboard = false
@@ -49,13 +53,12 @@ import KithWire
         }
         unsafe self.window = window
         unsafe SDL_SetWindowMinimumSize(window, 320, 200)
-        var (points, pixels): (Int32, Int32) = (1, 1)
-        unsafe SDL_GetWindowSize(window, &points, nil)
-        unsafe SDL_GetWindowSizeInPixels(window, &pixels, nil)
-        let scale = min(max(Int((Double(pixels) / Double(max(1, points))).rounded()), 1), 4)
+        let resources = X11Resources.text ?? ""
+        scale = unsafe Self.scale(of: window, resources)
+        self.resources = resources
         let text = TextPainter(scale: scale)
         painter = try unsafe SDLPainter(window, text)
-        let font = WindowFont(scale: scale, height: text.height) { text.width(of: $0) }
+        let font = text.measures
         engine = ViewerWindow(options, size: painter.size, font: font)
         SDL_StartTextInput()
         inbox = Inbox()
@@ -166,16 +169,16 @@ import KithWire
         var (top, left, bottom, right): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
         // Without an answer there is no border.
         unsafe SDL_GetWindowBordersSize(window, &top, &left, &bottom, &right)
-        let (ratio, across) = (ratio, ratio.x > 0 ? ratio.x : 1)
+        let (across, down) = (ratio.across, ratio.down)
         let room = PixelSize(
             width: max(0, Int(Double(bounds.w - left - right) * across)),
-            height: max(0, Int(Double(bounds.h - top - bottom) * ratio.y)))
+            height: max(0, Int(Double(bounds.h - top - bottom) * down)))
         let size = ViewerWindow.size(for: picture, at: engine.scale, in: room)
         unsafe SDL_SetWindowSize(
-            window, Int32((Double(size.width) / across).rounded()), Int32((Double(size.height) / ratio.y).rounded()))
+            window, Int32((Double(size.width) / across).rounded()), Int32((Double(size.height) / down).rounded()))
         unsafe SDL_SetWindowPosition(
             window, max(bounds.x + left, bounds.x + (bounds.w - Int32(Double(size.width) / across)) / 2),
-            max(bounds.y + top, bounds.y + (bounds.h - Int32(Double(size.height) / ratio.y)) / 2))
+            max(bounds.y + top, bounds.y + (bounds.h - Int32(Double(size.height) / down)) / 2))
     }
 
     private func readClipboard() {
@@ -187,13 +190,32 @@ import KithWire
         unsafe SDL_free(text)
     }
 
-    /// Pixels of the display for one of SDL's points.
-    private var ratio: (x: Double, y: Double) {
-        var (width, height): (Int32, Int32) = (1, 1)
+    /// SDL's points, and the pixels of the display.
+    private var ratio: PointRatio { unsafe PointRatio(points: Self.points(of: window), pixels: painter.size) }
+
+    private static func points(of window: OpaquePointer) -> PixelSize {
+        var (width, height): (Int32, Int32) = (0, 0)
         unsafe SDL_GetWindowSize(window, &width, &height)
-        let size = painter.size
-        guard width > 0, height > 0, size.area > 0 else { return (1, 1) }
-        return (Double(size.width) / Double(width), Double(size.height) / Double(height))
+        return PixelSize(width: max(0, Int(width)), height: max(0, Int(height)))
+    }
+
+    private static func scale(of window: OpaquePointer, _ resources: String) -> Int {
+        var (width, height): (Int32, Int32) = (0, 0)
+        unsafe SDL_GetWindowSizeInPixels(window, &width, &height)
+        let pixels = PixelSize(width: max(0, Int(width)), height: max(0, Int(height)))
+        return DisplayScale.of(
+            pixelsPerPoint: unsafe PointRatio(points: points(of: window), pixels: pixels).across,
+            resources: resources, variable: ProcessInfo.processInfo.environment["GDK_SCALE"])
+    }
+
+    /// Takes over the scale of the display, which is known once the window is on it, and is another on another.
+    private func rescale() {
+        let new = unsafe Self.scale(of: window, resources)
+        guard new != scale else { return }
+        scale = new
+        let text = TextPainter(scale: new)
+        painter.setText(text)
+        engine.fontChanged(text.measures)
     }
 
     // MARK: - SDL's events
@@ -241,7 +263,9 @@ import KithWire
 
     private func handle(_ event: SDL_WindowEvent) throws {
         switch SDL_WindowEventID(rawValue: UInt32(event.event)) {
-        case SDL_WINDOWEVENT_SIZE_CHANGED: engine.resized(to: painter.size)
+        case SDL_WINDOWEVENT_SIZE_CHANGED, SDL_WINDOWEVENT_DISPLAY_CHANGED:
+            rescale()
+            engine.resized(to: painter.size)
         case SDL_WINDOWEVENT_EXPOSED: needsDrawing = true
         case SDL_WINDOWEVENT_FOCUS_GAINED:
             engine.focusChanged(true)
@@ -253,8 +277,7 @@ import KithWire
     }
 
     private func place(_ x: Int32, _ y: Int32) -> (x: Int, y: Int) {
-        let ratio = ratio
-        return (Int(Double(x) * ratio.x), Int(Double(y) * ratio.y))
+        ratio.pixel(x: Int(x), y: Int(y))
     }
 
     private static let buttons: [UInt8: ScreenInput.Button] = [1: .left, 2: .middle, 3: .right, 4: .back, 5: .forward]

@@ -27,14 +27,21 @@ import KithWindow
     ]
 
     private let font: OpaquePointer?
+    private let scale: Int
     private var drawn: [Line: Texture] = [:]
 
     /// Opens a font for a display on which things are drawn so many times as large as on a plain one.
     init(scale: Int) {
+        self.scale = scale
         unsafe font =
             TTF_Init() == 0
             ? Self.paths.lazy.compactMap { unsafe TTF_OpenFont($0, Int32(13 * scale)) }.first : nil
     }
+
+    deinit { if let font = unsafe font { unsafe TTF_CloseFont(font) } }
+
+    /// Its measures, for whoever puts things in their places.
+    var measures: WindowFont { WindowFont(scale: scale, height: height) { [self] in width(of: $0) } }
 
     /// The height of a line in pixels.
     var height: Int { unsafe font.map { Int(unsafe TTF_FontHeight($0)) } ?? 16 }

@@ -41,7 +41,7 @@ package struct ViewerWindow {
     static let panTime = Duration.milliseconds(16)
 
     var options: WindowOptions
-    let font: WindowFont
+    var font: WindowFont
     var size: PixelSize
     var picture = PixelSize(width: 0, height: 0)
     var transform: DisplayTransform
@@ -183,6 +183,12 @@ package struct ViewerWindow {
         guard size != self.size else { return actions.append(.draw) }
         self.size = size
         layOut()
+        changed()
+    }
+
+    /// Takes in another size of text and buttons.
+    package mutating func fontChanged(_ font: WindowFont) {
+        self.font = font
         changed()
     }
 

@@ -20,7 +20,7 @@ final class WindowProgram: Sendable {
     private static let variables = [
         "DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE",
         "XDG_CURRENT_DESKTOP", "XDG_DATA_DIRS", "DBUS_SESSION_BUS_ADDRESS", "HOME", "LANG", "LC_ALL", "LC_CTYPE",
-        "XMODIFIERS", "XCURSOR_THEME", "XCURSOR_SIZE", "LIBGL_ALWAYS_SOFTWARE",
+        "XMODIFIERS", "XCURSOR_THEME", "XCURSOR_SIZE", "GDK_SCALE", "LIBGL_ALWAYS_SOFTWARE",
     ]
 
     /// Starts the program at `path`.
