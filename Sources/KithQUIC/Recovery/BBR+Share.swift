@@ -29,7 +29,7 @@ extension BBR {
         // Startup overflows short queues by its bursts alone; it has an end of its own.
         let isNew = isFullRateReached && state != .drain && sample.sentTime > shareAnswered
         cause.lost(rtt: sample.rtt, minimum: minimumRTT, isProbing: isProbe(sentAt: sample.sentTime), isNew: isNew)
-        if isNew, cause.isQueueFull { reduceShare(sample) }
+        if isNew, cause.isQueueFull(minimum: minimumRTT) { reduceShare(sample) }
     }
 
     private mutating func reduceShare(_ sample: LossSample) {

@@ -34,6 +34,9 @@ struct LossCause: Hashable, Sendable {
     static let tolerance = 0.005
     /// The excess, in packets, from which on the queue is held to be full.
     static let limit = 1.0
+    /// The same of a queue that makes a round trip more than three times as long: who fills such a one has most of it
+    /// already, and gives way seldom.
+    static let deepLimit = 2.0
     /// The packets looked back on to tell what a path loses.
     private static let longMemory = 2_000.0
     /// The packets looked back on to notice soon that it loses much.
@@ -55,7 +58,10 @@ struct LossCause: Hashable, Sendable {
     private var lastTop: Int64 = 0
 
     /// Indicates whether a full queue is losing packets.
-    var isQueueFull: Bool { evidence >= Self.limit + 400 * quiet.value }
+    func isQueueFull(minimum: Int64) -> Bool {
+        let limit = top > 3 * Double(minimum) ? Self.deepLimit : Self.limit
+        return evidence >= limit + 400 * quiet.value
+    }
 
     /// The share of what waits that may be lost without being evidence.
     private var allowance: Double { 2 * (quiet.value + 1 / max(quiet.count, 20)) + Self.tolerance }

@@ -21,7 +21,7 @@ import Testing
                 cause.acknowledged(1, rtt: rtt, minimum: Self.minimum, isProbing: false)
             }
             if number % 100 == 99 { cause.roundEnded() }
-            if cause.isQueueFull {
+            if cause.isQueueFull(minimum: Self.minimum) {
                 alarms += 1
                 cause.answered()
             }
@@ -31,17 +31,31 @@ import Testing
 
     @Test func `a loss beside packets that waited tells of a full queue`() {
         var cause = settled().cause
-        #expect(!cause.isQueueFull)
+        #expect(!cause.isQueueFull(minimum: Self.minimum))
         cause.lost(rtt: Self.full, minimum: Self.minimum, isProbing: false, isNew: true)
-        #expect(cause.isQueueFull)
+        #expect(cause.isQueueFull(minimum: Self.minimum))
         cause.answered()
-        #expect(!cause.isQueueFull)
+        #expect(!cause.isQueueFull(minimum: Self.minimum))
+    }
+
+    @Test func `in a queue that holds much more than the path it takes two`() {
+        var cause = LossCause()
+        for number in 0..<4_000 {
+            let rtt = Self.minimum + Int64(number % 100) * .milliseconds(1)
+            cause.acknowledged(1, rtt: rtt, minimum: Self.minimum, isProbing: false)
+            if number % 100 == 99 { cause.roundEnded() }
+        }
+        for _ in 0..<2 {
+            #expect(!cause.isQueueFull(minimum: Self.minimum))
+            cause.lost(rtt: 4 * Self.minimum, minimum: Self.minimum, isProbing: false, isNew: true)
+        }
+        #expect(cause.isQueueFull(minimum: Self.minimum))
     }
 
     @Test func `losses beside packets that did not wait are the path's own`() {
         var cause = settled().cause
         for _ in 0..<100 { cause.lost(rtt: Self.minimum, minimum: Self.minimum, isProbing: false, isNew: true) }
-        #expect(!cause.isQueueFull)
+        #expect(!cause.isQueueFull(minimum: Self.minimum))
         #expect(cause.quiet.value > 0.03)
     }
 
@@ -80,7 +94,7 @@ import Testing
             cause.lost(rtt: Self.full, minimum: Self.minimum, isProbing: false, isNew: true)
             cause.lossWasSpurious()
         }
-        #expect(!cause.isQueueFull)
+        #expect(!cause.isQueueFull(minimum: Self.minimum))
     }
 
     @Test func `a lost packet met what the one before it met`() {
