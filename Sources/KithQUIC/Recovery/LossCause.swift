@@ -33,10 +33,12 @@ struct LossCause: Hashable, Sendable {
     /// The share lost beyond twice the quiet one that says nothing yet.
     static let tolerance = 0.005
     /// The excess, in packets, from which on the queue is held to be full.
-    static let limit = 1.0
-    /// The same of a queue that makes a round trip more than three times as long: who fills such a one has most of it
-    /// already, and gives way seldom.
-    static let deepLimit = 2.0
+    static let limit = 2.0
+    /// The same where nothing is lost but by queues that hold no more than two round trips: who fills a deeper one has
+    /// most of it already, and gives way seldom.
+    static let shortLimit = 1.0
+    /// The packets after which that is known.
+    private static let knownAfter = 400.0
     /// The packets looked back on to tell what a path loses.
     private static let longMemory = 2_000.0
     /// The packets looked back on to notice soon that it loses much.
@@ -59,7 +61,8 @@ struct LossCause: Hashable, Sendable {
 
     /// Indicates whether a full queue is losing packets.
     func isQueueFull(minimum: Int64) -> Bool {
-        let limit = top > 3 * Double(minimum) ? Self.deepLimit : Self.limit
+        let isShort = top <= 3 * Double(minimum) && quiet.count >= Self.knownAfter && quiet.value < 0.001
+        let limit = isShort ? Self.shortLimit : Self.limit
         return evidence >= limit + 400 * quiet.value
     }
 

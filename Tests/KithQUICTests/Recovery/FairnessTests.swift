@@ -27,7 +27,7 @@ struct Rivalry: CustomTestStringConvertible, Sendable {
     static let queues: [Int64] = [5, 25, 50, 100, 200]
 
     /// The least share with a queue, in milliseconds: with a short one BBR and CUBIC share as two of a kind do.
-    func floor(queue: Int64) -> Double { first != second && queue < 200 ? 35 : floor }
+    func floor(queue: Int64) -> Double { first != second && queue < 200 ? 30 : floor }
 
     /// Runs it over 20 Mbit/s and 30 ms with each of the seeds, from the start of the second on.
     func run(queue: Int64) throws -> (share: Double, megabits: Double) {
