@@ -11,24 +11,17 @@ import Testing
     private func window(_ change: (inout WindowOptions) -> Void = { _ in }) -> ViewerWindow {
         var options = WindowOptions(device: "laptop")
         change(&options)
-        let font = WindowFont(scale: 1, height: 16) { $0.count * 8 }
-        var window = ViewerWindow(options, size: PixelSize(width: 800, height: 600), font: font)
+        var window = ViewerWindow.sample(options)
         window.received(.picture(width: 400, height: 300), at: start)
         window.received(.permissions(.init(control: true, clipboard: true)), at: start)
         window.received(.phase(.active), at: start)
-        _ = drain(&window)
+        _ = window.drain()
         return window
-    }
-
-    private func drain(_ window: inout ViewerWindow) -> [ViewerWindow.Action] {
-        var actions: [ViewerWindow.Action] = []
-        while let action = window.nextAction() { actions.append(action) }
-        return actions
     }
 
     /// What is sent to the other device.
     private func inputs(_ window: inout ViewerWindow) -> [ScreenInput] {
-        drain(&window).compactMap { if case .send(.input(let input)) = $0 { input } else { nil } }
+        window.drain().compactMap { if case .send(.input(let input)) = $0 { input } else { nil } }
     }
 
     private func key(
@@ -129,7 +122,7 @@ import Testing
         window.pressed(key(10, "g", Self.all), at: .now)
         // The letter's text may follow.
         window.typed("G")
-        var actions = drain(&window)
+        var actions = window.drain()
         #expect(actions.first == .send(.input(.release)))
         #expect(actions.contains(.setGrab(true)))
         #expect(actions.contains(.setTitle("laptop – keyboard grabbed, Ctrl+Alt+Shift+G lets go")))
@@ -137,7 +130,7 @@ import Testing
         for usage in [224, 226, 225] as [UInt16] { window.released(usage) }
         #expect(inputs(&window).isEmpty)
         window.pressed(key(10, "g", Self.all), at: .now)
-        actions = drain(&window)
+        actions = window.drain()
         #expect(actions.contains(.setGrab(false)) && actions.contains(.setTitle("laptop")))
         window.pressed(key(30, "1", Self.all), at: .now)
         #expect(window.transform.scale == 1)
@@ -146,7 +139,7 @@ import Testing
         window.pressed(key(39, "0", Self.all), at: .now)
         #expect(window.transform.scale == 2)
         window.pressed(key(27, "x", Self.all), at: .now)
-        #expect(drain(&window).suffix(2) == [.send(.closed), .leave])
+        #expect(window.drain().suffix(2) == [.send(.closed), .leave])
         // Another letter is the other device's.
         window.pressed(key(20, "q", Self.all), at: .now)
         #expect(inputs(&window).count == 1)
@@ -180,7 +173,7 @@ import Testing
         window.pressed(key(40), at: .now)
         window.clipboardChanged("secret")
         #expect(!window.readsClipboard)
-        #expect(drain(&window).allSatisfy { if case .send = $0 { false } else { true } })
+        #expect(window.drain().allSatisfy { if case .send = $0 { false } else { true } })
         #expect(window.titleText == "laptop – not permitted to control")
     }
 
@@ -188,13 +181,13 @@ import Testing
         var window = window()
         window.clipboardChanged("here")
         window.clipboardChanged("here")
-        #expect(drain(&window) == [.send(.clipboard("here"))])
+        #expect(window.drain() == [.send(.clipboard("here"))])
         window.received(.clipboard("there"), at: start)
-        #expect(drain(&window) == [.setClipboard("there")])
+        #expect(window.drain() == [.setClipboard("there")])
         window.clipboardChanged("there")
         window.received(.clipboard("there"), at: start)
         window.clipboardChanged(String(repeating: "a", count: 10_000_001))
-        #expect(drain(&window).isEmpty)
+        #expect(window.drain().isEmpty)
     }
 
     @Test func `the toolbar hides until the pointer comes near, and its clicks are its own`() throws {
@@ -255,11 +248,11 @@ import Testing
                 size: PixelSize(width: 2, height: 2), hotspot: (1, 0), pixels: [0xFF11_2233, 0, 0, 0x8010_2030]))
         window.pointerMoved(to: (100, 100), at: start)
         window.received(.pointer(WindowCommand.Pointer(shape)), at: start)
-        #expect(drain(&window).contains(.setCursor(.shape(shape))))
+        #expect(window.drain().contains(.setCursor(.shape(shape))))
         window.received(.pointer(nil), at: start)
-        #expect(drain(&window).contains(.setCursor(.hidden)))
+        #expect(window.drain().contains(.setCursor(.hidden)))
         window.pointerMoved(to: nil, at: start)
-        #expect(drain(&window).contains(.setCursor(.arrow)))
+        #expect(window.drain().contains(.setCursor(.arrow)))
         window.received(.pointer(WindowCommand.Pointer(shape)), at: start)
         window.received(.pointerMoved(x: 50, y: 60), at: start)
         #expect(window.scene.items.isEmpty)
@@ -276,9 +269,9 @@ import Testing
     @Test func `that the screen is dark there stands in the title, and that it is lit is said`() {
         var window = window()
         window.received(.permissions(.init(control: true, privacy: true)), at: start)
-        #expect(drain(&window).contains(.setTitle("laptop – dark there")))
+        #expect(window.drain().contains(.setTitle("laptop – dark there")))
         window.received(.permissions(.init(control: true)), at: start)
-        #expect(drain(&window).contains(.setTitle("laptop")))
+        #expect(window.drain().contains(.setTitle("laptop")))
         #expect(texts(window).contains("The screen there is lit again."))
     }
 
@@ -300,12 +293,12 @@ import Testing
         window.pressed(key(42), at: start)
         #expect(texts(window).last == "hé?▏" || texts(window).contains("hé?▏"), "\(texts(window))")
         window.pressed(key(40), at: start)
-        #expect(drain(&window).contains(.send(.said("hé?"))))
+        #expect(window.drain().contains(.send(.said("hé?"))))
         #expect(texts(window).contains("You: hé?"))
         // Nothing in it: nothing is sent.
         window.pressed(key(40), at: start)
         window.pressed(key(41), at: start)
-        #expect(drain(&window).allSatisfy { if case .send = $0 { false } else { true } })
+        #expect(window.drain().allSatisfy { if case .send = $0 { false } else { true } })
         window.pressed(key(40), at: start)
         #expect(inputs(&window).count == 1)
     }
@@ -420,7 +413,7 @@ import Testing
     @Test func `statistics are answered, as a window that stands still does not`() {
         var window = window()
         window.received(.statistics(WindowStatistics(pictures: 1, bytes: 2)), at: start)
-        #expect(drain(&window).first == .send(.responded))
+        #expect(window.drain().first == .send(.responded))
     }
 
     @Test func `each pixel is a square at whole factors, and nowhere else`() {

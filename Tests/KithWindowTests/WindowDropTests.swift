@@ -1,5 +1,4 @@
 import KithAPI
-import KithPixels
 import Testing
 
 @testable import KithWindow
@@ -8,18 +7,10 @@ import Testing
     private let start = ContinuousClock.now
 
     private func window() -> ViewerWindow {
-        let font = WindowFont(scale: 1, height: 16) { $0.count * 8 }
-        var window = ViewerWindow(
-            WindowOptions(device: "laptop"), size: PixelSize(width: 800, height: 600), font: font)
+        var window = ViewerWindow.sample()
         window.received(.phase(.active), at: start)
-        _ = drain(&window)
+        _ = window.drain()
         return window
-    }
-
-    private func drain(_ window: inout ViewerWindow) -> [ViewerWindow.Action] {
-        var actions: [ViewerWindow.Action] = []
-        while let action = window.nextAction() { actions.append(action) }
-        return actions
     }
 
     private func texts(_ window: ViewerWindow) -> [String] {
@@ -31,26 +22,26 @@ import Testing
         window.dropped("/a b/é.txt")
         window.dropped(Files.Path(bytes: [47, 0xFF, 47]))
         window.dropped("/")
-        #expect(drain(&window).isEmpty)
+        #expect(window.drain().isEmpty)
         window.dropEnded(at: start)
-        #expect(drain(&window) == [.send(.dropped(["/a b/é.txt", Files.Path(bytes: [47, 0xFF]), "/"]))])
+        #expect(window.drain() == [.send(.dropped(["/a b/é.txt", Files.Path(bytes: [47, 0xFF]), "/"]))])
         window.dropped("/c")
         window.dropEnded(at: start)
-        #expect(drain(&window) == [.send(.dropped(["/c"]))])
+        #expect(window.drain() == [.send(.dropped(["/c"]))])
     }
 
     @Test func `what is no file here, and too much at once, is refused in the window`() {
         var window = window()
         window.dropEnded(at: start)
-        #expect(!drain(&window).contains { if case .send = $0 { true } else { false } })
+        #expect(!window.drain().contains { if case .send = $0 { true } else { false } })
         #expect(texts(window) == ["Only files and folders of this computer can be put here."])
         for _ in 0..<5_000 { window.dropped("/x") }
         window.dropEnded(at: start)
-        #expect(!drain(&window).contains { if case .send = $0 { true } else { false } })
+        #expect(!window.drain().contains { if case .send = $0 { true } else { false } })
         #expect(texts(window).first?.hasPrefix("Nothing was copied") == true)
         for _ in 0..<1_000 { window.dropped("/x") }
         window.dropEnded(at: start)
-        #expect(drain(&window).contains(.send(.dropped([Files.Path](repeating: "/x", count: 1_000)))))
+        #expect(window.drain().contains(.send(.dropped([Files.Path](repeating: "/x", count: 1_000)))))
     }
 
     @Test func `a copy is seen as long as it runs, beside what a person should read`() {
