@@ -41,11 +41,14 @@ package final class ScreenService: Service {
     private let rules: Mutex<ScreenSessions.Rules?>
     private let patience: Duration
 
+    /// The time after which the screen is dark no longer for a viewer that gives no sign.
+    package static let patience = Duration.seconds(30)
+
     /// Makes the service; `opening` opens the screen, and throws `.notFound` when there is none.
     ///
     /// A viewer that gives no sign for the time of `patience` has the screen dark no longer.
     package init(
-        storage: Storage, logger: Logger, patience: Duration = .seconds(30),
+        storage: Storage, logger: Logger, patience: Duration = patience,
         opening: @escaping @Sendable () async throws -> any ScreenSource
     ) {
         self.storage = storage

@@ -17,7 +17,7 @@ final class Stage: Sendable {
 
     init(
         _ rules: ScreenSessions.Rules? = nil, source: ScriptedSource = ScriptedSource(),
-        patience: Duration = .seconds(30)
+        patience: Duration = ScreenService.patience
     ) throws {
         self.source = source
         let kept = Locked(try rules.map { try JSONText.encode($0) }.map { String(decoding: $0, as: UTF8.self) })

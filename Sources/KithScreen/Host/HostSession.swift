@@ -60,7 +60,7 @@ final class HostSession: Sendable {
 
     init(
         id: String, caller: Caller, since: Int64, display: Screen.Display, permissions: Screen.Permissions,
-        patience: Duration = ViewerWatch.patience
+        patience: Duration = ScreenService.patience
     ) {
         self.id = id
         self.caller = caller

@@ -18,14 +18,12 @@ struct ViewerWatch {
     }
 
     /// The time without a sign of a viewer after which it counts as gone.
-    static let patience = Duration.seconds(30)
-
     private let patience: Duration
     private var confirmed: ContinuousClock.Instant
     private var isAsked = false
 
     /// Begins with a viewer that is there.
-    init(patience: Duration = Self.patience, at now: ContinuousClock.Instant) {
+    init(patience: Duration, at now: ContinuousClock.Instant) {
         self.patience = patience
         confirmed = now
     }
