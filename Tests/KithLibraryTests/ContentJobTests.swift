@@ -104,6 +104,8 @@ import Testing
 
         for place in 1...places {
             let folder = try Self.copy(source)
+            let turn = await ExitTestTurn.take()
+            defer { turn.end() }
             await #expect(processExitsWith: .signal(SIGKILL)) {
                 [
                     path = folder.path as String, place = place as Int, kind = kind as String,

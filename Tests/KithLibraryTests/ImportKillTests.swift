@@ -119,6 +119,8 @@ import Testing
         var isWhole = false
         for place in 1...places.reached {
             let data = try device(place)
+            let turn = await ExitTestTurn.take()
+            defer { turn.end() }
             await #expect(processExitsWith: .signal(SIGKILL)) {
                 [archive = archive as String, data = data as String, replaces = replaces as Bool, place = place as Int]
                 in

@@ -145,6 +145,8 @@ private func open(_ name: String, _ services: [any Service], in folder: String) 
         let (directory, note) = (folders[0].path, folders[0].path + ".invitation")
         defer { try? FileManager.default.removeItem(atPath: note) }
         let laptop = Task {
+            let turn = await ExitTestTurn.take()
+            defer { turn.end() }
             await #expect(processExitsWith: .signal(SIGKILL)) {
                 [directory = directory as String, note = note as String] in
                 let device = try await open("laptop", [PatienceService("laptop")], in: directory)
