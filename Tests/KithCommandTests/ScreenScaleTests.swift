@@ -26,10 +26,10 @@ struct ScreenScaleTests {
         try await stage.points(window, at: 123, 45, "x:123 y:45 ", "the pointer")
         try await stage.desk.run("xdotool", ["key", "ctrl+alt+shift+s"])
         var covered = 0
-        // Once they are there, and the same twice.
+        // Once they are there, and the same twice. They are below; above is the handle, as the pointer is near it.
         try await eventually(within: .seconds(30)) {
             let (there, here) = (try await stage.hostPicture(), try await stage.picture(window))
-            let now = (0..<300).count { there.part(0, $0, 600, 1) != here.part(0, $0, 600, 1) }
+            let now = (150..<300).count { there.part(0, $0, 600, 1) != here.part(0, $0, 600, 1) }
             defer { covered = now }
             return now > 0 && now == covered
         }
