@@ -142,16 +142,23 @@ import Testing
             try await second.show("hung up; the shell on laptop has ended.")
             // Another has an end of its own, for which its window is not there any more.
             let gone = try Tmux(phone, ["shell", "laptop"])
-            try gone.type("echo $((40 + 4)); touch \(laptop.path("ready"))")
-            try await laptop.waitForFile(laptop.path("ready"))
-            try gone.type("sleep 1; exit 3")
+            let (ready, end) = (laptop.path("ready"), laptop.path("end"))
+            try gone.type("touch \(ready); until [ -e \(end) ]; do sleep 0.1; done; exit 3")
+            try await laptop.waitForFile(ready)
             gone.end()
             var json = ""
-            let deadline = ContinuousClock.now + .seconds(20)
-            while !json.contains("\"status\" : 3"), ContinuousClock.now < deadline {
+            func lists(_ text: String) async throws -> Bool {
                 json = try await phone.kith(["shell", "laptop", "--list", "--json"]).output
+                return json.contains(text)
             }
-            #expect(json.contains("\"status\" : 3"), "\(json)")
+            do {
+                try await eventually(within: .seconds(60)) { try await lists("\"viewers\" : 0") }
+                try Data().write(to: URL(fileURLWithPath: end))
+                try await eventually(within: .seconds(60)) { try await lists("\"status\" : 3") }
+            } catch {
+                Issue.record("\(json)")
+                throw error
+            }
             #expect(try await phone.kith(["shell", "laptop", "--list"]).error.contains("No shells of yours"))
         }
     }
