@@ -1,5 +1,4 @@
 import KithIO
-import Synchronization
 
 /// One exit test at a time.
 ///
@@ -10,32 +9,14 @@ import Synchronization
 ///     defer { turn.end() }
 ///     await #expect(processExitsWith: .success) { … }
 public struct ExitTestTurn: Sendable {
-    private struct State {
-        var isTaken = false
-        var waiting: [Promise<Void>] = []
-    }
-
-    private static let state = Mutex(State())
+    private static let running = AsyncMutex()
 
     /// Waits until no other exit test runs.
     public static func take() async -> Self {
-        let next = state.withLock { state -> Promise<Void>? in
-            defer { state.isTaken = true }
-            guard state.isTaken else { return nil }
-            let promise = Promise<Void>()
-            state.waiting.append(promise)
-            return promise
-        }
-        await next?.value()
+        await running.lock()
         return Self()
     }
 
     /// Lets the next one begin.
-    public func end() {
-        Self.state.withLock { state -> Promise<Void>? in
-            guard state.waiting.isEmpty else { return state.waiting.removeFirst() }
-            state.isTaken = false
-            return nil
-        }?.fulfil(())
-    }
+    public func end() { Self.running.unlock() }
 }

@@ -105,7 +105,6 @@ import Testing
         for place in 1...places {
             let folder = try Self.copy(source)
             let turn = await ExitTestTurn.take()
-            defer { turn.end() }
             await #expect(processExitsWith: .signal(SIGKILL)) {
                 [
                     path = folder.path as String, place = place as Int, kind = kind as String,
@@ -116,6 +115,7 @@ import Testing
                     path: path + "/jobs.sqlite", kinds: ContentJobTests.kinds(service), killAt: place
                 ) { queue in try await ContentJobTests.add(service, queue, kind, location) }
             }
+            turn.end()
             let service = Self.service(folder.path)
             try await JobKills.run(path: folder.path + "/jobs.sqlite", kinds: Self.kinds(service)) { queue in
                 await queue.untilIdle()

@@ -120,12 +120,12 @@ import Testing
         for place in 1...places.reached {
             let data = try device(place)
             let turn = await ExitTestTurn.take()
-            defer { turn.end() }
             await #expect(processExitsWith: .signal(SIGKILL)) {
                 [archive = archive as String, data = data as String, replaces = replaces as Bool, place = place as Int]
                 in
                 try await ImportKillTests.import(archive, into: data, replaces: replaces, Places(killAt: place))
             }
+            turn.end()
             let found = try await Self.found(in: data)
             #expect(found == before || found == after, "\(place) of \(places.reached)")
             // Once it is there, it stays.

@@ -98,9 +98,9 @@ private final class HeldMainThread: Sendable {
     }
 
     @Test func `needs no main thread, whatever it does`() async {
-        // A process of its own: others need theirs.
         let turn = await ExitTestTurn.take()
         defer { turn.end() }
+        // A process of its own: others need theirs.
         await #expect(processExitsWith: .success) {
             let (there, here) = (try TemporaryFolder(), try TemporaryFolder())
             let held = await HeldMainThread()

@@ -137,9 +137,9 @@ import Testing
 
     #if os(Linux)
     @Test func `leaves no socket, no thread and no task in the background, however often it came and went`() async {
-        // A process of its own: nobody else opens anything there.
         let turn = await ExitTestTurn.take()
         defer { turn.end() }
+        // A process of its own: nobody else opens anything there.
         await #expect(processExitsWith: .success) {
             let before = try Remains.now
             let (there, here) = (try TemporaryFolder(), try TemporaryFolder())

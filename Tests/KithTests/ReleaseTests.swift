@@ -76,9 +76,9 @@ private struct Parts {
     }
 
     @Test func `is freed with all it was made of, as often as one comes and goes`() async {
-        // A process of its own: nobody else opens anything there.
         let turn = await ExitTestTurn.take()
         defer { turn.end() }
+        // A process of its own: nobody else opens anything there.
         await #expect(processExitsWith: .success) {
             let (phone, laptop) = (try TemporaryFolder(), try TemporaryFolder())
             var (base, memory) = (Remains(), 0)
