@@ -7,6 +7,8 @@ struct LocalConnectionIDs {
 
     private var entries: [Entry]
     private(set) var nextSequence: UInt64 = 1
+    /// The largest number that the peer was sent.
+    private var largestSent: UInt64 = 0
     /// Sequence numbers whose NEW_CONNECTION_ID has to be sent.
     private(set) var pending: [UInt64] = []
 
@@ -38,7 +40,9 @@ struct LocalConnectionIDs {
     mutating func takePending() -> (sequence: UInt64, id: ConnectionID)? {
         while let sequence = pending.first {
             pending.removeFirst()
-            if let id = id(of: sequence) { return (sequence, id) }
+            guard let id = id(of: sequence) else { continue }
+            largestSent = max(largestSent, sequence)
+            return (sequence, id)
         }
         return nil
     }
@@ -50,20 +54,21 @@ struct LocalConnectionIDs {
 
     /// Takes RETIRE_CONNECTION_ID in; answers the id that ended.
     ///
-    /// - Throws: PROTOCOL_VIOLATION for a number never given out, or the very id the packet was sent to
+    /// - Throws: PROTOCOL_VIOLATION for a number never sent to the peer, or the very id the packet was sent to
     ///   (RFC 9000 §19.16).
     mutating func retire(_ sequence: UInt64, receivedOn destination: ConnectionID) throws(TransportError)
         -> ConnectionID?
     {
-        guard sequence < nextSequence else {
+        guard sequence <= largestSent else {
             throw TransportError(
-                .protocolViolation, frameType: FrameType.retireConnectionID, "retired an id never issued")
+                .protocolViolation, frameType: FrameType.retireConnectionID, "retired an id it was never sent")
         }
         guard let index = entries.firstIndex(where: { $0.sequence == sequence }) else { return nil }
         guard entries[index].id != destination else {
             throw TransportError(
                 .protocolViolation, frameType: FrameType.retireConnectionID, "retired the id it was sent to")
         }
+        pending.removeAll { $0 == sequence }
         return entries.remove(at: index).id
     }
 }

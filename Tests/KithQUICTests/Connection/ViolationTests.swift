@@ -81,6 +81,13 @@ import Testing
         #expect(try code { $0.retireConnectionID(77) } == 0xA)
     }
 
+    @Test func `retiring ids as soon as they are issued, before they are sent, is a PROTOCOL_VIOLATION`() throws {
+        let got = try code { writer in
+            for sequence: UInt64 in 1..<100 { writer.retireConnectionID(sequence) }
+        }
+        #expect(got == 0xA)
+    }
+
     @Test func `retiring the id in use is a PROTOCOL_VIOLATION`() throws {
         #expect(try code { $0.retireConnectionID(0) } == 0xA)
     }
