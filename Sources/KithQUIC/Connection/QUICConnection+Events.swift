@@ -147,13 +147,20 @@ struct DatagramQueue {
 
     var count: Int { items.count - head }
     var first: [UInt8]? { head < items.count ? items[head] : nil }
+    /// The number of places held, for tests of bounds.
+    var held: Int { items.count }
 
     mutating func append(_ datagram: [UInt8]) { items.append(datagram) }
 
     mutating func removeFirst() {
+        // Not kept until the last one is gone: with a standing backlog that is never.
+        items[head] = []
         head += 1
         if head == items.count {
             items.removeAll(keepingCapacity: true)
+            head = 0
+        } else if head >= 64, head * 2 >= items.count {
+            items.removeFirst(head)
             head = 0
         }
     }

@@ -139,7 +139,12 @@ extension QUICConnection {
         if isProbe || spaces[.application].received.hasUnacknowledged { writeAck(&packet, at: now) }
         if mayElicit {
             writeControl(&packet, at: now)
-            if canUseStreams { writeStreams(&packet) }
+            // Where both wait, each is first in every second packet: neither stops the other.
+            let hasBoth = outgoingDatagrams.count > 0 && canUseStreams && streams.hasPending
+            if hasBoth { streamsGoFirst.toggle() }
+            if hasBoth, streamsGoFirst { writeStreams(&packet) }
+            writeDatagrams(&packet)
+            if canUseStreams, !(hasBoth && streamsGoFirst) { writeStreams(&packet) }
             // The next datagram waits for a packet of its own. Packets of one size are sent as one; a little padding is
             // cheaper than a send for each.
             if outgoingDatagrams.count > 0, packet.isAckEliciting, packet.writer.room <= datagramSize / 8 {
@@ -184,6 +189,10 @@ extension QUICConnection {
         if !localIDs.pending.isEmpty || !peerIDs.pending.isEmpty || isNewTokenPending || discovery.isReportPending {
             writeRareControl(&packet, at: now)
         }
+    }
+
+    @inline(__always)
+    private mutating func writeDatagrams(_ packet: inout PacketBuilder) {
         while let datagram = outgoingDatagrams.first {
             let length = PacketWriter.datagramLength(datagram.count)
             if length > packet.writer.room {

@@ -76,6 +76,8 @@ public struct QUICConnection: ~Copyable {
     /// Chance for the QUIC bits of the next runs of packets: the system is asked once for sixty-four of them.
     var quicBits = (bits: UInt64(0), count: 0)
     var isPingPending = false
+    /// Streams come before datagrams in the next packet, where both wait.
+    var streamsGoFirst = false
     var outgoingDatagrams = DatagramQueue()
     var events = EventQueue()
     var waitingDatagramEvents = 0

@@ -1,6 +1,7 @@
-import KithQUIC
 import KithWire
 import Testing
+
+@testable import KithQUIC
 
 @Suite struct TransferTests {
     /// Sends `bytes` on `id` from the client as the engine takes them, and reads at the server until the end.
@@ -22,6 +23,34 @@ import Testing
             }
         }
         return received
+    }
+
+    @Test func `a standing backlog of datagrams stops no stream, and what was sent of it is not kept`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.run(seconds: 1)
+        let datagram = patterned(pair.server?.maxDatagramSize ?? 0)
+        var count = 0
+        pair.filter = { [unowned pair] sent in
+            while !sent.toServer, count < 3_000, pair.server?.sendDatagram(datagram) == true { count += 1 }
+            return [sent]
+        }
+        let id = try pair.serverOpen(.unidirectional)
+        let bytes = patterned(5_000)
+        #expect(try bytes.withUnsafeBytes { try pair.server?.write($0, to: id) } == bytes.count)
+        #expect(pair.server?.sendDatagram(datagram) == true)
+        var received: [UInt8] = []
+        while received.count < bytes.count, pair.step(until: pair.now + 1_000_000_000) {
+            if pair.clientEvents.contains(.streamOpened(id)) { received += try pair.clientRead(id).bytes }
+        }
+        #expect(received == bytes && (50..<3_000).contains(count), "\(received.count) bytes, \(count) datagrams")
+        var queue = DatagramQueue()
+        queue.append(datagram)
+        for _ in 0..<10_000 {
+            queue.append(datagram)
+            queue.removeFirst()
+        }
+        #expect(queue.held <= 256)
     }
 
     @Test func `eight megabytes arrive as they were sent`() throws {
