@@ -182,6 +182,9 @@ extension QUICConnection {
             guard unsafe !payload.isEmpty else { throw TransportError(.protocolViolation, "a packet without frames") }
             summary = unsafe try processFrames(
                 payload, space, isEarly: isEarly, destination: destination, from: address, at: now)
+            if recovery.spaces[space.rawValue].isIgnored(at: now) {
+                throw TransportError(.protocolViolation, "acknowledges nothing")
+            }
         } catch {
             close(for: error, at: now)
             return

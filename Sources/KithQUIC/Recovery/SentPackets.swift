@@ -129,6 +129,15 @@ struct SentPackets: Sendable {
         }
     }
 
+    /// The packets after which a peer that has acknowledged none of them is looked at, and the time it has had then.
+    private static let backlog: UInt64 = 1 << 16
+    private static let patience = Duration.seconds(10)
+
+    /// Whether the peer has had many packets, and long, and acknowledges none: they would be remembered for ever.
+    func isIgnored(at now: Timestamp) -> Bool {
+        next - base >= Self.backlog && slots[Int(base & mask)].time.advanced(by: Self.patience) < now
+    }
+
     /// The number of slots held, for tests of bounds.
     var capacity: Int { slots.count }
 }

@@ -129,6 +129,23 @@ import Testing
         #expect(held <= 4_096)
     }
 
+    @Test func `a peer that goes on and acknowledges nothing is found out, however little is in flight`() {
+        var packets = SentPackets()
+        var packet = SentPacket()
+        packet.state = .outstanding
+        packets.append(packet)
+        packet.state = .quiet
+        let late = Timestamp.zero.advanced(by: .seconds(60))
+        packet.time = late
+        for _ in 0..<65_534 { packets.append(packet) }
+        #expect(!packets.isIgnored(at: late))
+        packets.append(packet)
+        #expect(packets.isIgnored(at: late) && !packets.isIgnored(at: Timestamp.zero.advanced(by: .seconds(9))))
+        _ = packets.take(0)
+        packets.advance()
+        #expect(!packets.isIgnored(at: late))
+    }
+
     @Test func `packets before the keys to read them are kept up to a limit, and none is missed in the end`() throws {
         let pair = try Pair()
         // The client's Finished does not get through: it speaks, and the server cannot yet read.
