@@ -111,7 +111,7 @@ extension QUICConnection {
             streams.receivedStreamsBlocked(isBidirectional ? .bidirectional : .unidirectional, limit)
         case .newConnectionID(let sequence, let retirePriorTo, let id, let token):
             if try peerIDs.add(sequence: sequence, retirePriorTo: retirePriorTo, id: id, token: token) {
-                replaceRetiredIDs()
+                try replaceRetiredIDs()
             }
             if !isClient { leaveFirstID() }
         case .retireConnectionID(let sequence):

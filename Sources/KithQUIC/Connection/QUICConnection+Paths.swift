@@ -279,8 +279,19 @@ extension QUICConnection {
     }
 
     /// Gives paths other ids whose own the peer has retired; one that finds none is forgotten.
-    mutating func replaceRetiredIDs() {
-        if peerIDs.id(of: path.peerSequence) == nil, let sequence = peerIDs.takeUnused() {
+    ///
+    /// - Throws: PROTOCOL_VIOLATION when there is none for the path in use: to the one that was retired nothing may be
+    ///   sent (RFC 9000 §5.1.2).
+    mutating func replaceRetiredIDs() throws(TransportError) {
+        if peerIDs.id(of: path.peerSequence) == nil {
+            var next = peerIDs.takeUnused()
+            if next == nil, let index = otherPaths.lastIndex(where: { peerIDs.id(of: $0.peerSequence) != nil }) {
+                next = otherPaths.remove(at: index).peerSequence
+            }
+            guard let sequence = next else {
+                throw TransportError(
+                    .protocolViolation, frameType: FrameType.newConnectionID, "retired every id that it has issued")
+            }
             // Those that shared it, after a rebound port, go on sharing.
             for index in otherPaths.indices where otherPaths[index].peerSequence == path.peerSequence {
                 otherPaths[index].peerSequence = sequence
@@ -663,6 +674,7 @@ extension QUICConnection {
         at now: Timestamp
     ) -> Transmit? {
         guard let writeKeys = spaces[.application].writeKeys, let id = peerIDs.id(of: target.peerSequence) else {
+            target.validation?.postpone(by: challengeInterval, at: now)
             return nil
         }
         // Full size shows that the path carries it, as far as the address's limit allows (RFC 9000 §8.2.1).

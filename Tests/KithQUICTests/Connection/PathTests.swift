@@ -677,8 +677,24 @@ import Testing
         let retired = try pair.client.peerIDs.add(
             sequence: 12, retirePriorTo: 4, id: Self.id(12), token: Self.token(12))
         #expect(retired)
-        pair.client.replaceRetiredIDs()
+        try pair.client.replaceRetiredIDs()
         let (after, held) = (pair.client.peerIDs.current, pair.client.peerIDs.id(of: pair.client.path.peerSequence))
         #expect(after != before && after == held)
+    }
+
+    @Test func `a peer that retires every id, and brings none, is refused`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.run(seconds: 1)
+        var given: UInt64 = 0
+        while let sequence = pair.client.peerIDs.takeUnused() {
+            pair.client.peerIDs.retire(sequence)
+            given = max(given, sequence)
+        }
+        // One that was given back comes again.
+        let retired = try pair.client.peerIDs.add(
+            sequence: given, retirePriorTo: given, id: Self.id(12), token: Self.token(12))
+        #expect(retired && pair.client.peerIDs.count == 0)
+        #expect(throws: TransportError.self) { try pair.client.replaceRetiredIDs() }
     }
 }
