@@ -250,7 +250,9 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
     }
 
     private func arm() {
-        let next = min(engine.nextDeadline ?? .distantFuture, endingDeadline)
+        var next = min(engine.nextDeadline ?? .distantFuture, endingDeadline)
+        // What is due can be sent only when the socket takes something again, which is told.
+        if isBlocked { next = max(next, Timestamp.now().advanced(nanoseconds: 5_000_000)) }
         guard !isDrained, next != .distantFuture else {
             timer?.cancel()
             timer = nil

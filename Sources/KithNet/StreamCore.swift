@@ -90,7 +90,7 @@ final class StreamCore: Sendable {
         while true {
             let taken = state.withLock { state -> Taken in
                 if let bytes = state.inbox.take(upTo: limit) {
-                    if state.inbox.isEmpty, state.inboxLimit < Self.maxInbox { state.inboxLimit *= 2 }
+                    if state.inbox.isEmpty { state.inboxLimit = min(state.inboxLimit * 2, Self.maxInbox) }
                     let refill = state.wantsFill && state.inbox.count * 2 <= state.inboxLimit
                     guard refill else { return .bytes(bytes, refill: false) }
                     state.wantsFill = false
