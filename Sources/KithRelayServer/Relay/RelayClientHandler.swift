@@ -19,6 +19,9 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
         case closing
     }
 
+    /// The time between two looks at whether the client may still be here.
+    private static let reviewInterval = Duration.seconds(20)
+
     private let hub: RelayHub
     private let loop: RelayLoop
     private let socket: RelaySocket
@@ -31,6 +34,7 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
     private var keepAlive: RelayKeepAlive
     /// When to ask ``keepAlive`` again.
     private var nextTick = ContinuousClock.now
+    private var nextReview = ContinuousClock.now
 
     /// Small frames of the relay's own, which come before all else.
     private var control = ByteBuffer()
@@ -429,11 +433,14 @@ final class RelayClientHandler: ChannelInboundHandler, RelayClientPort {
             hub.counters.unfinished.count()
             return close(code: 1008, reason: "a message was not finished")
         }
-        guard nextTick <= now else { return }
         // Whoever was forgotten, or became more than a guest, comes back and is treated accordingly.
-        if case .open(let link) = state, let decide = hub.options.decide, decide(link.key) != .admit(link.role) {
-            return close()
+        if nextReview <= now {
+            nextReview = now + Self.reviewInterval
+            if case .open(let link) = state, let decide = hub.options.decide, decide(link.key) != .admit(link.role) {
+                return close()
+            }
         }
+        guard nextTick <= now else { return }
         var random = SystemRandomNumberGenerator()
         switch keepAlive.next(at: now, using: &random) {
         case .wait(let until): nextTick = until
