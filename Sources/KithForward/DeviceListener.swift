@@ -224,9 +224,13 @@ extension ForwardService {
         case .connection: from = "\(input.number)"
         case .partner(let partner): from = "\(partner.address)"
         }
+        // What it sends next would reach nobody, and is to make it a new one.
+        var isTaken = false
+        defer { if !isTaken, case .partner(let partner) = arrived { partner.close() } }
         let call = try core.enter(context, Forward.Accept.name, from, limit: options.limitPerCaller)
         defer { core.leave(call) }
         let stream = try await pending.accept().bytes
+        isTaken = true
         switch arrived {
         case .connection(let socket):
             try await splice(ForwardStream(stream, room: core.room), socket) { count, isSent in
