@@ -31,6 +31,10 @@ package struct RateControl {
     /// The fewest bytes of a frame that tell how fast the way is, and those of its first packet, which do not.
     package static let trainBytes = 3600
     package static let packetBytes = 1200
+    /// The time over which what arrived is looked at, and the one that a frame takes at least for its speed to be believed
+    /// by itself: what waited for a lost packet, or for a viewer that was busy, seems to come at once.
+    package static let window = Duration.milliseconds(500)
+    package static let longTrain = Duration.milliseconds(100)
     /// The bytes of a first frame, as many as a transport sends at once (RFC 9002 §7.2).
     package static let probeBytes = 12_000
 
@@ -39,6 +43,15 @@ package struct RateControl {
         var bytes: Int
         var at: ContinuousClock.Instant
         var isVideo: Bool
+        /// It may be on its way yet; false once nothing was heard for long.
+        var isInFlight = true
+    }
+
+    /// A frame that arrived, on the viewer's clock.
+    private struct Arrival {
+        var bytes: Int
+        var first: Duration
+        var last: Duration
     }
 
     /// Bytes per second that frames may have now.
@@ -53,7 +66,10 @@ package struct RateControl {
     private let frameTime: Duration
     private let epoch: ContinuousClock.Instant
     private var newest: UInt64?
+    /// Those that were not confirmed.
     private var flight: [Sent] = []
+    /// Those of the last window.
+    private var arrivals: [Arrival] = []
     private var delays = SlidingMinimum()
     private var roundTrips = SlidingMinimum()
     private var lastQueue = Duration.zero
@@ -75,7 +91,7 @@ package struct RateControl {
     }
 
     /// The bytes sent and not known to have arrived.
-    package var bytesInFlight: Int { flight.reduce(0) { $0 + $1.bytes } }
+    package var bytesInFlight: Int { flight.reduce(0) { $0 + ($1.isInFlight ? $1.bytes : 0) } }
 
     /// Answers whether a frame is sent; `frame` grows with each capture.
     package mutating func offer(
@@ -85,11 +101,14 @@ package struct RateControl {
         newest = frame
         if now - capturedAt > Self.lateAfter { return .drop }
         // Nothing heard for long: what is on the way no longer counts, or one lost word would stop the picture.
-        if let oldest = flight.first, now - oldest.at > min(max(.seconds(1), roundTrip * 8), .seconds(3)) {
-            flight.removeAll()
+        // It may be confirmed yet, and then tells how slow the way is.
+        if let oldest = flight.first(where: \.isInFlight),
+            now - oldest.at > min(max(.seconds(1), roundTrip * 8), .seconds(3))
+        {
+            for index in flight.indices { flight[index].isInFlight = false }
             share = max(0.3, share * 0.5)
         }
-        let before = flight.reduce(0) { $0 + ($1.isVideo && !isVideo ? 0 : $1.bytes) }
+        let before = flight.reduce(0) { $0 + ($1.isInFlight && (isVideo || !$1.isVideo) ? $1.bytes : 0) }
         let (limit, inFlight) = (allowance, Double(before))
         guard before == 0 || inFlight < limit else {
             let clear = Duration.seconds((inFlight - limit) / rate) + .milliseconds(1)
@@ -120,24 +139,40 @@ package struct RateControl {
         roundTrips.insert(now - sent.at, at: now)
         let sensible = Duration.seconds(-1_000_000_000)...Duration.seconds(1_000_000_000)
         guard sensible.contains(first), sensible.contains(last), first <= last else { return }
-        measureCapacity(sent.bytes, during: last - first)
+        measureCapacity(Arrival(bytes: sent.bytes, first: first, last: last))
         let delay = first - (sent.at - epoch)
         delays.insert(delay, at: now)
         queueDelay = delay - (delays.least ?? delay)
         adapt(at: now)
     }
 
-    private mutating func measureCapacity(_ bytes: Int, during time: Duration) {
+    private mutating func measureCapacity(_ arrival: Arrival) {
+        arrivals.removeAll { $0.last + Self.window < arrival.last }
+        if arrivals.count < 256 { arrivals.append(arrival) }
         // A frame of few packets says nothing about the way's speed.
-        guard bytes >= Self.trainBytes else { return }
-        let sample = Double(bytes - Self.packetBytes) / max(time / .seconds(1), 0.000_01)
+        guard arrival.bytes >= Self.trainBytes else { return }
+        let time = arrival.last - arrival.first
+        var sample = Double(arrival.bytes - Self.packetBytes) / max(time / .seconds(1), 0.000_01)
         guard let known = capacity else {
             capacity = min(sample, rates.upperBound)
             return
         }
+        if sample > known, time < Self.longTrain {
+            sample = max(known, min(sample, arrivedLately(at: arrival.last) * 1.5))
+        }
         // Slower is believed sooner than faster.
         let weight = sample < known ? 0.4 : 0.2
         capacity = min(max(known + (sample - known) * weight, rates.lowerBound), rates.upperBound)
+    }
+
+    /// Bytes per second that arrived in the last window.
+    private func arrivedLately(at now: Duration) -> Double {
+        let begin = now - Self.window
+        let bytes = arrivals.reduce(0.0) { sum, arrival in
+            guard arrival.first < begin else { return sum + Double(arrival.bytes) }
+            return sum + Double(arrival.bytes) * ((arrival.last - begin) / (arrival.last - arrival.first))
+        }
+        return bytes / (Self.window / .seconds(1))
     }
 
     private mutating func adapt(at now: ContinuousClock.Instant) {

@@ -90,6 +90,49 @@ private struct Link {
         #expect(outcome.longestWait < .milliseconds(150))
     }
 
+    @Test func `frames that come at once, after a wait, do not make a slow link a fast one`() {
+        var control = RateControl(at: start)
+        var now = start
+        // 125 kB a second.
+        control.sent(frame: 1, bytes: 250_000, at: now)
+        control.acknowledged(frame: 1, first: .zero, last: .seconds(2), at: now + .seconds(2))
+        for frame in 2..<200 as Range<UInt64> {
+            now = start + .milliseconds(1_900 + 100 * Int(frame))
+            control.sent(frame: frame, bytes: 12_500, at: now)
+            // Every fifth waits for what was lost, and so do those behind it.
+            let arrival = Duration.milliseconds(2_000 + 500 * Int((frame + 4) / 5))
+            control.acknowledged(frame: frame, first: arrival, last: arrival + .microseconds(50), at: start + arrival)
+            #expect(control.rate < 250_000)
+        }
+    }
+
+    @Test func `frames that are confirmed late tell how slow the link is`() {
+        var control = RateControl(at: start)
+        control.sent(frame: 1, bytes: 100_000, at: start)
+        control.acknowledged(frame: 1, first: .zero, last: .milliseconds(10), at: start + .milliseconds(40))
+        #expect(control.rate > 5_000_000)
+        var (now, frame, arrival) = (start + .seconds(1), 2 as UInt64, Duration.seconds(1))
+        var waiting: [(frame: UInt64, first: Duration, last: Duration)] = []
+        // A hundredth of that now: all of a burst comes when it counts as on its way no more.
+        while now < start + .seconds(20) {
+            while let first = waiting.first, start + first.last <= now {
+                control.acknowledged(frame: first.frame, first: first.first, last: first.last, at: now)
+                waiting.removeFirst()
+            }
+            if case .send(let most) = control.offer(frame: frame, capturedAt: now, at: now) {
+                let bytes = min(most, 20_000)
+                control.sent(frame: frame, bytes: bytes, at: now)
+                let first = max(arrival, now - start)
+                arrival = first + .seconds(Double(bytes) / 100_000)
+                waiting.append((frame, first, arrival))
+            }
+            frame += 1
+            now += .milliseconds(16)
+        }
+        #expect(control.rate < 150_000 && control.rate > 25_000)
+        #expect(waiting.reduce(.zero) { $0 + ($1.last - $1.first) } < .milliseconds(400))
+    }
+
     @Test func `of frames that wait the newest counts, and one too old is dropped`() {
         var control = RateControl(at: start)
         #expect(control.offer(frame: 5, capturedAt: start, at: start) != .drop)

@@ -148,6 +148,11 @@ struct VideoSessionTests {
             #expect(abs(VideoSender.frameBytes(area: screen, quality: quality) - bytes) < 1)
         }
         #expect(VideoSender.frameBytes(area: screen / 4, quality: 80) == 10_000)
+        // A sixteenth of the rate that is wanted: a quarter of the bytes, and of the frames.
+        func bytes(_ rate: Double) -> Double {
+            VideoSender.frameBytes(area: screen, quality: 80, rate: rate, every: .milliseconds(20))
+        }
+        #expect(bytes(2_000_000) == 40_000 && bytes(9_000_000) == 40_000 && bytes(125_000) == 10_000)
     }
 
     @Test("The coded picture grows with what moves, and is cut down when it was too large for two seconds")

@@ -171,7 +171,7 @@ struct PictureSender: ~Copyable {
         var isStarted = true
         if !regions.isEmpty {
             isStarted = buffer.withPicture { picture in
-                video.start(regions, rate: control.rate, of: picture, at: now)
+                video.start(regions, rate: control.rate, every: frameTime, of: picture, at: now)
             }
         }
         self.video = video

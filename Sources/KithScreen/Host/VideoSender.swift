@@ -31,8 +31,6 @@ struct VideoSender {
     private var quality: UInt8
     private var beginning = 0
     private var last: ContinuousClock.Instant?
-    /// The time between two frames, smoothed.
-    private var interval = Duration.milliseconds(33)
 
     init(_ worker: VideoWorker, quality: UInt8) {
         self.worker = worker
@@ -79,19 +77,26 @@ struct VideoSender {
 
     /// Begins a frame; false when no codec takes a picture of what moves.
     mutating func start(
-        _ regions: [PixelRectangle], rate: Double, of screen: borrowing PixelView, at now: ContinuousClock.Instant
+        _ regions: [PixelRectangle], rate: Double, every frameTime: Duration, of screen: borrowing PixelView,
+        at now: ContinuousClock.Instant
     ) -> Bool {
         guard let place = picture.place(around: regions, at: now) else { return false }
-        if let last { interval = (interval * 3 + min(max(now - last, .milliseconds(4)), .milliseconds(200))) / 4 }
         last = now
         let area = regions.reduce(0) { $0 + $1.area }
-        let bytes = min(Self.frameBytes(area: area, quality: quality), rate * (interval / .seconds(1)))
+        let bytes = Self.frameBytes(area: area, quality: quality, rate: rate, every: frameTime)
         worker.start(
             VideoWorker.Job(
                 picture: place, regions: regions, isKey: wantsKey, frameBytes: max(500, Int(bytes)), captured: now,
                 beginning: beginning), of: screen)
         wantsKey = false
         return true
+    }
+
+    /// The bytes of a frame when `rate` bytes a second can be sent: where that is too little for frames of the whole quality
+    /// every `frameTime`, half of what is missing, as a factor, is taken from the quality and half from the number of frames.
+    static func frameBytes(area: Int, quality: UInt8, rate: Double, every frameTime: Duration) -> Double {
+        let most = frameBytes(area: area, quality: quality)
+        return min(most, (most * rate * (frameTime / .seconds(1))).squareRoot())
     }
 
     /// The most bytes of a frame at a quality of 1…100: 40 kB of 1,920 × 1,080 pixels at 80, and twice as many each 20 more.
