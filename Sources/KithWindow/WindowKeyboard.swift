@@ -4,7 +4,7 @@ package import KithAPI
 ///
 /// A key that types a character is sent by the character it types here, whatever the layout there: the window system says
 /// first that a key went down, then which text came of it. Text that comes without a key, of an input method, is sent as
-/// text. A key that is repeated here is held there, and repeats by itself.
+/// text. A key that is repeated here goes down there again, as a host does not repeat what is held.
 ///
 /// The right Alt chooses characters on many keyboards, and is an Alt on others; no window system says which. It goes there
 /// once the next key tells: not with one that types another character for it, whose meaning there it would change.
@@ -34,9 +34,10 @@ package struct WindowKeyboard: Sendable {
     /// Takes in that a key went down.
     package mutating func pressed(_ key: WindowKey, isRepeat: Bool = false) -> [ScreenInput] {
         pending = nil
-        guard !isRepeat, held[key.usage] == nil else {
+        if isRepeat || held[key.usage] != nil {
             pending = key.isCharacter ? .unwanted : nil
-            return []
+            guard isRepeat, !key.isModifier, let down = held[key.usage] else { return [] }
+            return [.key(down, isDown: true)]
         }
         if key.meaning == Self.rightAltUsage {
             rightAlt = rightAlt ?? (key, false)

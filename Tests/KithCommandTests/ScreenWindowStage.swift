@@ -72,7 +72,10 @@ final class ScreenWindowStage: Sendable {
     ) async throws {
         do {
             try await eventually(within: .seconds(30)) {
-                let shown = try await (server ?? desk).run("xwd", ["-silent", "-id", window])
+                // One that is moved or resized at this moment is no picture.
+                guard let shown = try? await (server ?? desk).run("xwd", ["-silent", "-id", window]) else {
+                    return false
+                }
                 let (there, here) = (try await hostPicture(), try XWDPicture(shown))
                 let (left, top) = ((here.width - width) / 2, (here.height - height) / 2)
                 guard left >= 0, top >= 0 else { return false }

@@ -31,6 +31,12 @@ struct ScreenWindowTests {
             try await saying({ text() }) {
                 try await eventually(within: .seconds(30)) { text() == "echo Hello, World_42 äß@€\n" }
             }
+            // What is held repeats, as here.
+            try await stage.desk.run("xdotool", ["keydown", "b"])
+            try await saying({ "one that is held does not repeat: \(text())" }) {
+                try await eventually(within: .seconds(30)) { text().hasSuffix("bbb") }
+            }
+            try await stage.desk.run("xdotool", ["keyup", "b"])
             try await clipboards(stage)
             try await saying({ "the pictures differ in the end" }) {
                 try await eventually(within: .seconds(30)) { try await stage.picture(window) == stage.hostPicture() }

@@ -29,15 +29,19 @@ import Testing
         #expect(!keyboard.holdsKeys)
     }
 
-    @Test func `a key that is repeated here is held there, and its text is not typed again`() {
+    @Test func `a key that is repeated here goes down there again, and its text is not typed besides`() {
         var keyboard = WindowKeyboard()
         _ = keyboard.pressed(key(4, "a"))
         #expect(keyboard.typed("a") == [down(0x61, 30)])
         for _ in 0..<3 {
-            #expect(keyboard.pressed(key(4, "a"), isRepeat: true).isEmpty)
+            #expect(keyboard.pressed(key(4, "a"), isRepeat: true) == [down(0x61, 30)])
             #expect(keyboard.typed("a").isEmpty)
         }
         #expect(keyboard.released(4) == [up(0x61, 30)])
+        // Not one whose beginning was somebody else's, and no modifier.
+        #expect(keyboard.pressed(key(4, "a"), isRepeat: true).isEmpty && keyboard.typed("a").isEmpty)
+        #expect(keyboard.pressed(key(225)) == [down(0xFFE1, 42)])
+        #expect(keyboard.pressed(key(225), isRepeat: true).isEmpty)
     }
 
     @Test func `with Control, Alt or Super it is the key, not its text`() {
