@@ -64,7 +64,7 @@ struct ScreenMonitorTests {
         }
     }
 
-    private static func number(of name: String, in list: String) throws -> String? {
+    static func number(of name: String, in list: String) throws -> String? {
         let object = try JSONSerialization.jsonObject(with: Data(list.utf8)) as? [String: Any]
         let displays = object?["displays"] as? [[String: Any]] ?? []
         return displays.first { $0["name"] as? String == name }?["number"].map { "\($0)" }

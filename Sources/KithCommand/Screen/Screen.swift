@@ -87,7 +87,7 @@ struct ScreenShotCommand: AsyncParsableCommand {
             var options = ScreenViewer.Options()
             options.display = display
             let viewer = ScreenViewer(client, of: device, options: options)
-            let file = try await withDeadline(.seconds(120)) { try await Self.picture(of: viewer) }
+            let file = try await withDeadline(Self.patience) { try await Self.picture(of: viewer) }
             try write(file)
             if globals.json {
                 struct Report: Encodable {
@@ -99,6 +99,9 @@ struct ScreenShotCommand: AsyncParsableCommand {
             if output != "-" { note("\(output): \(Wording.size(UInt64(file.count)))") }
         }
     }
+
+    /// The time for a person there to let us in, at most ten minutes, and for the picture to come.
+    private static let patience = Duration.seconds(720)
 
     /// The first picture of a session that is exact, as a file.
     private static func picture(of viewer: ScreenViewer) async throws -> [UInt8] {

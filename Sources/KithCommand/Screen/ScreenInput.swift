@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import KithAPI
 import KithCommandLine
-import KithScreen
 import KithWindow
 import KithWire
 
@@ -45,24 +44,19 @@ struct ScreenInputCommand: AsyncParsableCommand {
     func run() async throws {
         let parsed = try Self.parse(steps)
         try await withClient(globals) { client in
-            var options = ScreenViewer.Options()
-            options.display = display
-            let viewer = ScreenViewer(client, of: device, options: options)
-            try await withDeadline(.seconds(3_600)) { try await Self.perform(parsed, on: viewer, client, device) }
+            try await withDeadline(.seconds(3_600)) { try await perform(parsed, client) }
         }
     }
 
     /// Opens a session for as long as the steps take: control is part of one.
-    private static func perform(
-        _ steps: [Step], on viewer: ScreenViewer, _ client: Client, _ device: String
-    ) async throws {
+    private func perform(_ steps: [Step], _ client: Client) async throws {
         let opened = try await client.open(
-            Screen.View.self, .init(rate: 1, wants: .init(control: true)), on: device)
+            Screen.View.self, .init(display: display, rate: 1, wants: .init(control: true)), on: device)
         defer { opened.stream.abort(.cancelled) }
         guard opened.output.permissions.control else {
             throw KithError(
                 .denied,
-                "\(device) lets this device see its screen, not control it: there, kith grant THIS-DEVICE --add screen:control."
+                "\(device) lets this device see its screen, not control it. On the other device: kith grant NAME --add screen:control, with its name for this one."
             )
         }
         let control = try await client.open(
@@ -114,16 +108,7 @@ struct ScreenInputCommand: AsyncParsableCommand {
             return .inputs(
                 keys.map { ScreenInput.key($0, isDown: true) } + keys.reversed().map { .key($0, isDown: false) })
         case "text":
-            // Whole characters, in messages of at most 1,024 bytes.
-            var (messages, part): ([ScreenInput], String) = ([], "")
-            for character in word {
-                if part.utf8.count + character.utf8.count > 1_000 {
-                    messages.append(.text(part))
-                    part = ""
-                }
-                part.append(character)
-            }
-            return .inputs(messages + [.text(part)])
+            return .inputs(WindowKeyboard.messages(word))
         case "move":
             let (x, y) = try pair(word, verb)
             return .inputs([.move(x: x, y: y)])

@@ -10,7 +10,6 @@ import KithWindow
 struct TerminalInput {
     private static let notch: Int32 = 120
     /// The most bytes of one message with text.
-    private static let textLimit = 1_000
 
     private var held: Set<ScreenInput.Button> = []
 
@@ -18,7 +17,7 @@ struct TerminalInput {
     mutating func inputs(for event: InputEvent, on picture: TerminalPicture?) -> [ScreenInput] {
         switch event {
         case .key(let key, let modifiers): Self.press(key, modifiers)
-        case .paste(let bytes): Self.type(String(decoding: bytes, as: UTF8.self))
+        case .paste(let bytes): WindowKeyboard.messages(String(decoding: bytes, as: UTF8.self))
         case .mouse(let event): mouse(event, on: picture)
         case .focus: []
         }
@@ -59,18 +58,6 @@ struct TerminalInput {
         case .delete: 0xFFFF
         case .function(let number): (1...35).contains(number) ? 0xFFBD + UInt32(number) : nil
         }
-    }
-
-    private static func type(_ text: String) -> [ScreenInput] {
-        var (inputs, part): ([ScreenInput], String) = ([], "")
-        for scalar in text.unicodeScalars {
-            if part.utf8.count > textLimit {
-                inputs.append(.text(part))
-                part = ""
-            }
-            part.unicodeScalars.append(scalar)
-        }
-        return part.isEmpty ? inputs : inputs + [.text(part)]
     }
 
     private mutating func mouse(_ event: MouseEvent, on picture: TerminalPicture?) -> [ScreenInput] {
