@@ -116,18 +116,19 @@ package final class ScreenService: Service {
         let rules = try currentRules()
         let endings = host.endings
         // First: a session that goes on is none too many.
-        let former: Screen.Permissions? =
+        let former: FormerSession? =
             if let id = input.resumes { await host.resume(id, of: context.caller, at: .now) } else { nil }
-        guard host.count < Int(rules.limit) else {
-            throw KithError(.exhausted, "As many devices see this screen as may: \(rules.limit).")
-        }
+        try host.beginSession(within: Int(rules.limit))
+        var hasBegun = false
+        defer { if !hasBegun { host.sessionDidNotBegin() } }
         try await host.withSource { source in
-            let permissions = try await permissions(for: input, resuming: former, context, rules)
+            let permissions = try await permissions(for: input, resuming: former?.permissions, context, rules)
             let displays = try await source.displays
-            guard let display = displays.first(where: { $0.number == input.display ?? 0 }) ?? displays.first else {
-                throw KithError(.notFound, "There is no display.")
-            }
-            // A session that goes on shows what is left, as one that was not lost does.
+            // A session that goes on shows the display it was for, whatever its number is now, or what is left, as one
+            // that was not lost does.
+            let wanted =
+                displays.first { $0.name == former?.chosen } ?? displays.first { $0.number == input.display ?? 0 }
+            guard let display = wanted ?? displays.first else { throw KithError(.notFound, "There is no display.") }
             guard input.display == nil || display.number == input.display || former != nil else {
                 throw KithError(
                     .notFound, "There is no display \(input.display ?? 0). kith screen list DEVICE lists them.")
@@ -140,7 +141,7 @@ package final class ScreenService: Service {
             }
             let session = HostSession(
                 id: Self.freshName(), caller: context.caller, since: Self.now, display: display,
-                permissions: permissions, patience: patience)
+                chosen: former?.chosen, permissions: permissions, patience: patience)
             let stream: MethodStream<ScreenReply, ScreenUpdate>
             do {
                 stream = try await pending.accept(
@@ -152,6 +153,7 @@ package final class ScreenService: Service {
                 throw error
             }
             host.insert(session, after: endings)
+            hasBegun = true
             try await serve(session, source, input, stream, context)
         }
     }
@@ -301,7 +303,9 @@ package final class ScreenService: Service {
             let now = ContinuousClock.now
             // Said again while it goes on: a viewer that hears nothing more takes it that the other one rests.
             let isRepeated = !isInControl && noticed.map { now - $0 >= .seconds(1) } ?? true
-            if isInControl != wasInControl || message == .release || isRepeated {
+            // That it may not control it is told with the pictures.
+            let isNews = session.permissions.control && (isInControl != wasInControl || isRepeated)
+            if isNews || message == .release {
                 noticed = now
                 try await stream.send(
                     Screen.ControlNotice(isInControl: isInControl, controller: controller, done: done))
@@ -317,24 +321,26 @@ package final class ScreenService: Service {
         guard session.permissions.clipboard else {
             throw KithError(.denied, "This session of the screen does not exchange clipboards.")
         }
-        let source = try await host.source()
-        let link = ClipboardLink(
-            ClipboardLink.Local(
-                read: { selection, format in
-                    guard session.permissions.clipboard else {
-                        throw KithError(.denied, "This session does not exchange clipboards any more.")
-                    }
-                    return try await source.clipboard(selection, as: format)
-                },
-                announce: { selection, formats, content in
-                    guard session.permissions.clipboard else { return }
-                    try await source.offerClipboard(selection, formats: formats, content: content)
-                }))
-        let stream = try await pending.accept()
-        let number = host.insert(link)
-        defer { host.remove(clipboard: number) }
-        try await session.whileShown { try await link.run(over: stream) }
-        try await stream.finish()
+        let host = host
+        try await host.withSource { source in
+            let link = ClipboardLink(
+                ClipboardLink.Local(
+                    read: { selection, format in
+                        guard session.permissions.clipboard else {
+                            throw KithError(.denied, "This session does not exchange clipboards any more.")
+                        }
+                        return try await source.clipboard(selection, as: format)
+                    },
+                    announce: { selection, formats, content in
+                        guard session.permissions.clipboard else { return }
+                        try await source.offerClipboard(selection, formats: formats, content: content)
+                    }))
+            let stream = try await pending.accept()
+            let number = host.insert(link)
+            defer { host.remove(clipboard: number) }
+            try await session.whileShown { try await link.run(over: stream) }
+            try await stream.finish()
+        }
     }
 
     private func chat(

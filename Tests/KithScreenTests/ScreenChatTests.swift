@@ -134,7 +134,7 @@ import Testing
         }
         let owner = Client(stage.owner())
         _ = try await owner.call(ScreenSessions.End.self, .init(session: view.output.session))
-        #expect(stage.source.darkness == [true, false] && stage.source.releases == 1)
+        #expect(stage.source.darkness == [true, false] && stage.source.releases >= 1)
         #expect(try await owner.call(ScreenSessions.List.self, Nothing()).sessions.isEmpty)
         while let _ = try await control.receive() {}
         view.stream.abort(.cancelled)
@@ -166,7 +166,7 @@ import Testing
         try await other.send(.move(x: 1, y: 1))
         try await eventually { stage.source.performed.last == .move(x: 1, y: 1) }
         #expect(stage.source.performed == [.button(.left, isDown: true), .move(x: 1, y: 1)])
-        #expect(stage.source.releases == 1)
+        #expect(stage.source.releases >= 1)
     }
 
     @Test func `the button beside who looks ends the session`() async throws {

@@ -85,10 +85,30 @@ import Testing
         _ = try await Client(stage.owner()).call(
             ScreenSessions.Change.self, .init(session: view.output.session, permissions: .init()))
         #expect(stage.source.darkness == [true, false])
+        // Nothing darkens it for a session that is seen already, and none says so.
+        let changed = try await Client(stage.owner()).call(
+            ScreenSessions.Change.self, .init(session: view.output.session, permissions: Self.wants))
+        #expect(changed.permissions.privacy == nil)
         let other = try await client(stage).open(Screen.View.self, .init(wants: Self.wants))
         defer { other.stream.abort(.cancelled) }
         stage.service.grantsChanged(for: Stage.foreign, to: [.screen(.view)])
         try await eventually { stage.source.darkness == [true, false, true, false] }
+    }
+
+    @Test func `a screen that is lit by itself is said to be, and darkened anew for the next`() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let view = try await client(stage).open(Screen.View.self, .init(wants: Self.wants))
+        defer { view.stream.abort(.cancelled) }
+        #expect(view.output.permissions.privacy == true)
+        stage.source.change(.lit)
+        while let update = try await view.stream.receive() {
+            guard case .permissions(let permissions) = update else { continue }
+            #expect(permissions.privacy == nil)
+            break
+        }
+        let next = try await client(stage).open(Screen.View.self, .init(wants: Self.wants))
+        defer { next.stream.abort(.cancelled) }
+        #expect(stage.source.darkness == [true, true] && next.output.permissions.privacy == true)
     }
 
     @Test func `a viewer whose connection is lost leaves no dark screen, and has it dark when it comes back`()

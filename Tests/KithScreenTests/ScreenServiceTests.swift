@@ -69,8 +69,16 @@ struct ScreenServiceTests {
         stage.source.plug(false)
         let second = Task { try await viewer.run { witness.note($0) } }
         try await eventually { witness.opened?.display.number == 0 && viewer.colours == stage.source.pixels }
-        second.cancel()
-        _ = await second.result
+        // Back again, with another number.
+        stage.source.plug(true, as: 2)
+        try await eventually { witness.shown == 2 && viewer.colours.count == 160 * 200 }
+        carrier.cut()
+        await #expect(throws: KithError.self) { try await second.value }
+        stage.source.plug(true, as: 3)
+        let third = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { witness.opened?.display.number == 3 && viewer.colours.count == 160 * 200 }
+        third.cancel()
+        _ = await third.result
         // One that begins asks for what is not there.
         let refused = await #expect(throws: KithError.self) {
             try await Client(stage.carrier()).open(Screen.View.self, .init(display: 1))
@@ -292,6 +300,70 @@ struct ScreenServiceTests {
         #expect(witness.openings == 2)
     }
 
+    @Test("Control that is taken away and given back works again, whatever was on its way meanwhile")
+    func controlAgain() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let client = Client(stage.carrier())
+        let view = try await client.open(Screen.View.self, .init(wants: .init(control: true)))
+        defer { view.stream.abort(.cancelled) }
+        let control = try await client.open(Screen.Control.self, .init(session: view.output.session)).stream
+        defer { control.abort(.cancelled) }
+        func permit(_ permissions: Screen.Permissions) async throws {
+            _ = try await Client(stage.owner()).call(
+                ScreenSessions.Change.self, .init(session: view.output.session, permissions: permissions))
+        }
+        try await permit(.init())
+        try await control.send(.move(x: 1, y: 1))
+        try await control.send(.release)
+        #expect(try await control.receive()?.isInControl == false)
+        try await permit(.init(control: true))
+        try await control.send(.move(x: 2, y: 2))
+        try await eventually { stage.source.performed == [.move(x: 2, y: 2)] }
+    }
+
+    @Test("What is typed in a session that may not control is left out, and nobody waits for it")
+    func viewOnly() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
+        try await viewer.following { witness in
+            try await eventually { witness.opened != nil }
+            for _ in 0..<3_000 { try await viewer.send(.move(x: 1, y: 1)) }
+        }
+        #expect(stage.source.performed.isEmpty)
+    }
+
+    @Test("The pointer is followed in a session that goes on, too")
+    func pointer() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let carrier = stage.carrier()
+        let viewer = ScreenViewer(Client(carrier), of: nil, options: .init())
+        let witness = ViewerWitness()
+        let first = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { viewer.colours == stage.source.pixels }
+        for x in 1...20 as ClosedRange<Int32> {
+            stage.source.change(.pointer(x: x, y: 5))
+            try await eventually { viewer.pointer.position?.x == Int(x) }
+        }
+        carrier.cut()
+        await #expect(throws: KithError.self) { try await first.value }
+        let second = Task { try await viewer.run { witness.note($0) } }
+        try await eventually { witness.openings == 2 }
+        stage.source.change(.pointer(x: 100, y: 6))
+        try await eventually { viewer.pointer.position?.x == 100 }
+        second.cancel()
+        _ = await second.result
+    }
+
+    @Test("Sessions that are about to begin count among those there may be")
+    func beginning() throws {
+        let host = ScreenHost(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) { ScriptedSource() }
+        try host.beginSession(within: 2)
+        try host.beginSession(within: 2)
+        #expect(throws: KithError(.exhausted, "")) { try host.beginSession(within: 2) }
+        host.sessionDidNotBegin()
+        try host.beginSession(within: 2)
+    }
+
     @Test("A viewer that comes back before its loss was noticed takes its session's place")
     func replacing() async throws {
         let stage = try Stage(.init(consent: .unattended, limit: 1))
@@ -331,7 +403,8 @@ struct ScreenServiceTests {
         ended.end(KithError(.denied, "Somebody at the screen ended it."))
         asked.forbidResuming()
         #expect(ended.handOver() == nil && asked.handOver() == nil)
-        #expect(lost.handOver() == .init(control: true) && lost.handOver() == nil && !lost.mayResume)
+        #expect(lost.handOver() == FormerSession(permissions: .init(control: true), chosen: "all"))
+        #expect(lost.handOver() == nil && !lost.mayResume)
     }
 
     @Test("Who is put out is told why, and does not come back by itself")

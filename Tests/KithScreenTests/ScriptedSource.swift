@@ -22,7 +22,7 @@ final class ScriptedSource: ScreenSource {
         var offered: [ScreenClipboard.Format] = []
         var content: (@Sendable (ScreenClipboard.Format) async throws -> [UInt8])?
         var closed = 0
-        var isUnplugged = false
+        var monitor: UInt32? = 1
         var canBeDark = true
         var darkness: [Bool] = []
     }
@@ -87,9 +87,9 @@ final class ScriptedSource: ScreenSource {
         change(.displays(all))
     }
 
-    /// Takes the one monitor away, or brings it back.
-    func plug(_ isThere: Bool) {
-        state.withLock { $0.isUnplugged = !isThere }
+    /// Takes the one monitor away, or brings it back with a number.
+    func plug(_ isThere: Bool, as number: UInt32 = 1) {
+        state.withLock { $0.monitor = isThere ? number : nil }
         change(.displays(all))
     }
 
@@ -118,9 +118,11 @@ final class ScriptedSource: ScreenSource {
             let whole = Screen.Rectangle(width: UInt32(state.width), height: UInt32(state.height))
             let half = Screen.Rectangle(
                 x: Int32(state.width / 2), y: 0, width: UInt32(state.width / 2), height: UInt32(state.height))
-            let monitor = Screen.Display(number: 1, name: "RIGHT-1", bounds: half, isPrimary: true)
+            let monitor = state.monitor.map {
+                Screen.Display(number: $0, name: "RIGHT-1", bounds: half, isPrimary: true)
+            }
             return [Screen.Display(number: 0, name: "all", bounds: whole, isPrimary: false)]
-                + (state.isUnplugged ? [] : [monitor])
+                + (monitor.map { [$0] } ?? [])
         }
     }
 

@@ -121,6 +121,8 @@ public enum Screen {
         /// The input: what to see, and how.
         public struct Input: Codable, Hashable, Sendable {
             /// The number of the display; absent: all of them together.
+            ///
+            /// A session that goes on shows the one it was for, if the host still knows it.
             public var display: UInt32?
             /// The pictures a second, at most 1…240.
             public var rate: UInt16

@@ -46,6 +46,8 @@ final class HostSession: Sendable {
         var watch: ViewerWatch
         /// Faster than that nobody writes, and nobody at the screen can read.
         var linePace = TokenBucket(perSecond: 1, burst: 5, at: .now)
+
+        var former: FormerSession { FormerSession(permissions: permissions, chosen: chosen) }
     }
 
     let id: String
@@ -59,8 +61,8 @@ final class HostSession: Sendable {
     private let signal: AsyncStream<Void>.Continuation
 
     init(
-        id: String, caller: Caller, since: Int64, display: Screen.Display, permissions: Screen.Permissions,
-        patience: Duration = ScreenService.patience
+        id: String, caller: Caller, since: Int64, display: Screen.Display, chosen: String? = nil,
+        permissions: Screen.Permissions, patience: Duration = ScreenService.patience
     ) {
         self.id = id
         self.caller = caller
@@ -68,7 +70,7 @@ final class HostSession: Sendable {
         most = permissions
         state = Mutex(
             State(
-                permissions: permissions, granted: permissions, display: display, chosen: display.name,
+                permissions: permissions, granted: permissions, display: display, chosen: chosen ?? display.name,
                 watch: ViewerWatch(patience: patience, at: .now)))
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
@@ -104,7 +106,7 @@ final class HostSession: Sendable {
             case .pointer(let x, let y):
                 state.pointer = (x, y)
                 state.pending.pointer = (x, y)
-            case .clipboard: break
+            case .clipboard, .lit: break
             }
         }
     }
@@ -139,13 +141,23 @@ final class HostSession: Sendable {
     }
 
     /// Changes what the session may do, within what it was let in with and what its device's grants allow.
+    ///
+    /// A screen that was lit again stays so: it is darkened before a session, and for none that is seen already.
     func permit(_ wanted: Screen.Permissions) {
         note { state in
-            let permissions = wanted.within(most).within(state.granted)
+            var permissions = wanted.within(most).within(state.granted)
+            if state.permissions.privacy != true { permissions.privacy = nil }
             guard state.permissions != permissions else { return }
             state.permissions = permissions
             state.pending.permissions = permissions
         }
+    }
+
+    /// Takes in that the screen is dark for it no more.
+    func forbidPrivacy() {
+        var permissions = permissions
+        permissions.privacy = nil
+        permit(permissions)
     }
 
     /// Takes from the session what its device's grants do not allow any more; what they allow again is not given back by
@@ -158,15 +170,18 @@ final class HostSession: Sendable {
     /// Whether its viewer may come back without a question once it is lost.
     var mayResume: Bool { state.withLock { $0.mayResume } }
 
-    /// Ends the session for the one that takes its place, which gets its permissions; `nil`: none may.
-    func handOver() -> Screen.Permissions? {
-        let permissions: Screen.Permissions? = state.withLock { state in
+    /// What it leaves to the session that takes its place.
+    var former: FormerSession { state.withLock { $0.former } }
+
+    /// Ends the session for the one that takes its place; `nil`: none may.
+    func handOver() -> FormerSession? {
+        let former: FormerSession? = state.withLock { state in
             guard state.mayResume else { return nil }
             state.mayResume = false
-            return state.permissions
+            return state.former
         }
-        if permissions != nil { end(KithError(.closed, "The session goes on over another connection.")) }
-        return permissions
+        if former != nil { end(KithError(.closed, "The session goes on over another connection.")) }
+        return former
     }
 
     /// Has a question asked of the viewer should it come back.
@@ -305,7 +320,7 @@ final class HostSession: Sendable {
 }
 
 extension PixelRectangle {
-    /// The same rectangle; one that is too far out is moved to where nothing is.
+    /// The same rectangle, of 65,535 columns and rows at most.
     init(_ rectangle: Screen.Rectangle) {
         self.init(
             x: Int(rectangle.x), y: Int(rectangle.y), width: Int(min(rectangle.width, 65_535)),

@@ -23,9 +23,11 @@ final class ScreenHost: Sendable {
         /// Those who use the source, sessions that are about to begin or to end among them.
         var users = 0
         var sessions: [String: HostSession] = [:]
+        /// Sessions that are about to begin, those that wait for a person among them.
+        var beginning = 0
         var waiting: [String: WaitingSession] = [:]
         /// Sessions that were let in, and whose viewers may come back.
-        var former: [String: FormerSession] = [:]
+        var lost: [String: LostSession] = [:]
         var clipboards: [UInt64: ClipboardLink] = [:]
         var nextClipboard: UInt64 = 0
         var arbiter = ControlArbiter()
@@ -51,6 +53,8 @@ final class ScreenHost: Sendable {
     private let inputs = AsyncMutex()
     /// The screen is darkened, or not any more, by one at a time.
     private let darkening = AsyncMutex()
+    /// Whoever is at the screen is shown one state after the other.
+    private let noticing = AsyncMutex()
     let chat = ChatRoom()
     let attempts = Mutex(SessionAttempts())
     let timers = TimerQueue()
@@ -119,9 +123,15 @@ final class ScreenHost: Sendable {
             switch change {
             case .cursor: state.cursor = change
             case .pointer: state.pointer = change
+            case .lit: state.isDark = false
             case .damage, .displays, .clipboard: break
             }
             return (Array(state.sessions.values), Array(state.clipboards.values))
+        }
+        if change == .lit {
+            logger.warning("The screen is dark no more, although it was to be.")
+            for session in sessions { session.forbidPrivacy() }
+            return sessionsChanged()
         }
         for session in sessions { session.screenChanged(change) }
         if case .clipboard(let selection, let formats) = change {
@@ -147,8 +157,20 @@ final class ScreenHost: Sendable {
         return (shown.map(\.description) + waiting.map(\.description)).sorted { ($0.since, $0.id) < ($1.since, $1.id) }
     }
 
-    /// The number of sessions, waiting ones included.
-    var count: Int { state.withLock { $0.sessions.count + $0.waiting.count } }
+    /// Counts a session that is about to begin, until ``insert(_:after:)`` or ``sessionDidNotBegin()``.
+    ///
+    /// - Throws: `.exhausted` when there are `limit` already, those that are about to begin included.
+    func beginSession(within limit: Int) throws(KithError) {
+        try state.withLock { state throws(KithError) in
+            guard state.sessions.count + state.beginning < limit else {
+                throw KithError(.exhausted, "As many devices see this screen as may: \(limit).")
+            }
+            state.beginning += 1
+        }
+    }
+
+    /// Takes in that a session that was about to begin does not.
+    func sessionDidNotBegin() { state.withLock { $0.beginning -= 1 } }
 
     /// How often all sessions were ended.
     var endings: UInt64 { state.withLock { $0.endings } }
@@ -159,6 +181,7 @@ final class ScreenHost: Sendable {
             // Before any that comes later.
             for change in [state.cursor, state.pointer].compactMap(\.self) { session.screenChanged(change) }
             state.sessions[session.id] = session
+            state.beginning -= 1
             return state.endings != endings
         }
         if isOver { session.end(KithError(.denied, "Somebody at the screen ended it.")) }
@@ -206,9 +229,7 @@ final class ScreenHost: Sendable {
             case .wait(let time): try await Task.sleep(until: time, clock: .continuous)
             case .isGone:
                 logger.notice("The screen is lit: \(session.name), for whom it was dark, does not answer.")
-                var permissions = session.permissions
-                permissions.privacy = nil
-                session.permit(permissions)
+                session.forbidPrivacy()
                 await lighten()
                 sessionsChanged()
             }
@@ -256,10 +277,10 @@ final class ScreenHost: Sendable {
         let release = state.withLock { state -> (any ScreenSource)? in
             state.sessions[session.id] = nil
             if isLost, session.mayResume {
-                state.former = state.former.filter { $0.value.until > now }
-                if state.former.count < 64 {
-                    state.former[session.id] = FormerSession(
-                        caller: session.caller, permissions: session.permissions, until: now + FormerSession.life)
+                state.lost = state.lost.filter { $0.value.until > now }
+                if state.lost.count < 64 {
+                    state.lost[session.id] = LostSession(
+                        caller: session.caller, former: session.former, until: now + LostSession.life)
                 }
             }
             return state.arbiter.left(session.id) ? state.source : nil
@@ -271,28 +292,26 @@ final class ScreenHost: Sendable {
         await lighten()
     }
 
-    /// The permissions of a session that the same caller had and lost; used once.
+    /// What is left of a session that the same caller had and lost; used once.
     ///
     /// A viewer often knows of the loss before this end does: it takes the place of its session that is still there.
-    func resume(_ id: String, of caller: Caller, at now: ContinuousClock.Instant) async -> Screen.Permissions? {
+    func resume(_ id: String, of caller: Caller, at now: ContinuousClock.Instant) async -> FormerSession? {
         let (former, current) = state.withLock { state -> (FormerSession?, HostSession?) in
             if let current = state.sessions[id] { return (nil, current) }
-            guard let former = state.former[id], former.caller.device == caller.device else { return (nil, nil) }
-            state.former[id] = nil
-            return (former, nil)
+            guard let lost = state.lost[id], lost.caller.device == caller.device else { return (nil, nil) }
+            state.lost[id] = nil
+            return (lost.until > now ? lost.former : nil, nil)
         }
-        if let former, former.until > now { return former.permissions }
-        guard let current, current.caller.device == caller.device, let permissions = current.handOver() else {
-            return nil
-        }
+        if let former { return former }
+        guard let current, current.caller.device == caller.device, let former = current.handOver() else { return nil }
         await takeOut(current, isLost: false, at: now)
-        return permissions
+        return former
     }
 
     /// Forgets what a device had, so that it is asked about anew.
     func forget(_ device: DeviceID) {
         let sessions = state.withLock { state in
-            state.former = state.former.filter { $0.value.caller.device != device }
+            state.lost = state.lost.filter { $0.value.caller.device != device }
             return state.sessions.values.filter { $0.caller.device == device }
         }
         for session in sessions { session.forbidResuming() }
@@ -372,10 +391,10 @@ final class ScreenHost: Sendable {
         var ended = sessions.map(\.description)
         for session in sessions { session.end(reason) }
         state.withLock { state in
-            for session in sessions { state.former[session.id] = nil }
+            for session in sessions { state.lost[session.id] = nil }
             guard prefix == nil else { return }
             state.endings += 1
-            state.former = [:]
+            state.lost = [:]
             for waiting in state.waiting.values {
                 ended.append(waiting.description)
                 waiting.decision.fulfil(nil)
@@ -415,7 +434,16 @@ final class ScreenHost: Sendable {
 
     /// Tells those who watch, and whoever is at the screen.
     func sessionsChanged() {
-        let (watchers, source, notices) = state.withLock { state in
+        for watcher in state.withLock({ Array($0.watchers.values) }) { watcher.yield() }
+        guard state.withLock({ $0.source != nil }) else { return }
+        Task(name: "kith screen notice") { [weak self] in await self?.showNotices() }
+    }
+
+    /// Shows whoever is at the screen what is now, the last of several that come together as the others.
+    private func showNotices() async {
+        await noticing.lock()
+        defer { noticing.unlock() }
+        let (source, notices) = state.withLock { state in
             let waiting = state.waiting.values.map {
                 ScreenNotice.waiting(session: $0.id, name: $0.description.name, $0.permissions)
             }
@@ -423,15 +451,11 @@ final class ScreenHost: Sendable {
             let active = state.sessions.values.filter { $0.caller != .owner }.map {
                 ScreenNotice.active(session: $0.id, name: $0.name, $0.permissions)
             }
-            return (Array(state.watchers.values), state.source, waiting + active)
+            return (state.source, waiting + active)
         }
         let said = chat.latest(at: .now).map { ScreenNotice.said(name: $0.name, $0.line.text) }
-        for watcher in watchers { watcher.yield() }
-        guard let source else { return }
-        Task(name: "kith screen notice") { [weak self] in
-            let answered: @Sendable (ScreenNotice.Answer) -> Void = { [weak self] answer in self?.answered(answer) }
-            _ = await source.show(notices + said, decide: answered)
-        }
+        let answered: @Sendable (ScreenNotice.Answer) -> Void = { [weak self] answer in self?.answered(answer) }
+        _ = await source?.show(notices + said, decide: answered)
     }
 
     private func answered(_ answer: ScreenNotice.Answer) {
@@ -465,9 +489,8 @@ final class ScreenHost: Sendable {
     ) async throws -> (isInControl: Bool, controller: String?) {
         await inputs.lock()
         defer { inputs.unlock() }
-        guard session.permissions.control else {
-            throw KithError(.denied, "This session of the screen is for viewing only.")
-        }
+        // It was taken, and may be given back.
+        guard session.permissions.control else { return (false, nil) }
         let (answer, source, controller) = state.withLock { state in
             let answer = state.arbiter.received(from: session.id, at: now)
             let controller = state.arbiter.controller.flatMap { state.sessions[$0] }
@@ -498,7 +521,10 @@ final class ScreenHost: Sendable {
     func stopControl(of session: HostSession) async {
         await inputs.lock()
         defer { inputs.unlock() }
-        let source = state.withLock { $0.arbiter.left(session.id) ? $0.source : nil }
+        // What it did last may have come after its end was taken in.
+        let source = state.withLock { state in
+            state.arbiter.left(session.id) || state.arbiter.controller == nil ? state.source : nil
+        }
         await source?.releaseAll()
     }
 
@@ -532,12 +558,19 @@ struct WaitingSession: Sendable {
     }
 }
 
+/// What a session leaves to the one that takes its place.
+struct FormerSession: Hashable, Sendable {
+    let permissions: Screen.Permissions
+    /// The name of the display that its viewer chose.
+    let chosen: String
+}
+
 /// A session whose viewer was lost.
-struct FormerSession: Sendable {
+struct LostSession: Sendable {
     /// The time within which it may come back.
     static let life = Duration.seconds(600)
 
     let caller: Caller
-    let permissions: Screen.Permissions
+    let former: FormerSession
     let until: ContinuousClock.Instant
 }

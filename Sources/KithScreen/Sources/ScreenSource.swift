@@ -80,6 +80,8 @@ package enum ScreenChange: Hashable, Sendable {
     case pointer(x: Int32, y: Int32)
     /// Somebody copied or selected something, which has these formats.
     case clipboard(ScreenClipboard.Selection, [ScreenClipboard.Format])
+    /// The screen that was to be dark is not any more, and cannot be.
+    case lit
 }
 
 /// The shape of a pointer.

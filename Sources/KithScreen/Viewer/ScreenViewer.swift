@@ -56,7 +56,9 @@ package final class ScreenViewer: Sendable {
         /// When the first of them came.
         var firstPart: UInt64?
         var session: Screen.View.Output?
-        /// The display that was chosen in the session, or is shown instead.
+        /// The display that is shown, or was when the session was lost.
+        var shown: UInt32?
+        /// The display that a person chose, until the host shows one.
         var chosen: UInt32?
         /// Whether what shows the picture answers; while it does not, the last confirmation waits here.
         var isShown = true
@@ -117,8 +119,11 @@ package final class ScreenViewer: Sendable {
 
     /// Types or points; waits only when the host takes nothing.
     ///
-    /// Movements that follow each other may be joined. Without effect in a session that is for viewing only.
-    package func send(_ input: ScreenInput) async throws { try await inputs.send(input) }
+    /// Without effect while the session may not control.
+    package func send(_ input: ScreenInput) async throws {
+        guard state.withLock({ $0.session?.permissions.control ?? false }) else { return }
+        try await inputs.send(input)
+    }
 
     /// Says something about the pictures.
     package func send(_ reply: ScreenReply) async throws {
@@ -168,11 +173,12 @@ package final class ScreenViewer: Sendable {
     package func run(_ handle: @escaping @Sendable (Event) async throws -> Void) async throws {
         // What was typed while nothing could be seen is not typed later.
         _ = inputs.removeAll()
-        let (former, chosen) = state.withLock { ($0.session?.session, $0.chosen) }
+        let (former, shown, chosen) = state.withLock { ($0.session?.session, $0.shown, $0.chosen) }
         let opened = try await client.open(
             Screen.View.self,
             .init(
-                display: chosen ?? options.display, rate: options.rate, quality: options.quality, wants: options.wants,
+                display: chosen ?? shown ?? options.display, rate: options.rate, quality: options.quality,
+                wants: options.wants,
                 resumes: former, takesVideo: options.takesVideo ? true : nil), on: device)
         let output = opened.output
         state.withLock { state in
@@ -180,7 +186,10 @@ package final class ScreenViewer: Sendable {
             state.parts = []
             state.firstPart = nil
             state.unconfirmed = nil
+            state.pointer = CursorReceiver()
         }
+        // A session that goes on shows the display it was for; what was chosen meanwhile is said anew.
+        if former != nil, let chosen, chosen != output.display.number { _ = replies.offered(.show(display: chosen)) }
         try await handle(.opened(output))
         try await withThrowingTaskGroup(of: Void.self) { group in
             let (stream, began) = (opened.stream, ContinuousClock.now)
@@ -242,7 +251,10 @@ package final class ScreenViewer: Sendable {
                 }
                 if isChanged { try await handle(.pointer) }
             case .displays(let displays, let shown):
-                state.withLock { $0.chosen = shown }
+                state.withLock { state in
+                    state.shown = shown
+                    state.chosen = nil
+                }
                 try await handle(.displays(displays, shown: shown))
             case .permissions(let permissions):
                 state.withLock { $0.session?.permissions = permissions }
@@ -298,33 +310,35 @@ package final class ScreenViewer: Sendable {
     private func control(
         _ session: String, _ handle: @escaping @Sendable (Event) async throws -> Void
     ) async throws {
-        let stream = try await client.open(Screen.Control.self, .init(session: session), on: device).stream
-        defer { stream.abort(.cancelled) }
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
-                while let notice = try await stream.receive() {
-                    try await handle(.control(notice.isInControl, by: notice.controller))
+        do {
+            let stream = try await client.open(Screen.Control.self, .init(session: session), on: device).stream
+            defer { stream.abort(.cancelled) }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    while let notice = try await stream.receive() {
+                        try await handle(.control(notice.isInControl, by: notice.controller))
+                    }
                 }
-            }
-            group.addTask { [self] in
-                while let input = try await inputs.receive() { try await stream.send(input) }
-            }
-            defer { group.cancelAll() }
-            do {
+                group.addTask { [self] in
+                    while let input = try await inputs.receive() { try await stream.send(input) }
+                }
+                defer { group.cancelAll() }
                 try await group.next()
-            } catch let error as KithError where error.code == .denied {
-                // Control was taken away; the picture stays.
             }
+        } catch let error as KithError where error.code == .denied {
+            // Control was taken away; the picture stays, and nobody is left to wait for what is typed.
+            state.withLock { $0.session?.permissions.control = false }
+            _ = inputs.removeAll()
         }
     }
 
     private func exchange(_ clipboard: ClipboardLink.Local, _ session: String) async throws {
-        let stream = try await client.open(Screen.Clipboard.self, .init(session: session), on: device).stream
-        defer { stream.abort(.cancelled) }
-        let link = ClipboardLink(clipboard)
-        self.link.withLock { $0 = link }
-        defer { self.link.withLock { $0 = nil } }
         do {
+            let stream = try await client.open(Screen.Clipboard.self, .init(session: session), on: device).stream
+            defer { stream.abort(.cancelled) }
+            let link = ClipboardLink(clipboard)
+            self.link.withLock { $0 = link }
+            defer { self.link.withLock { $0 = nil } }
             try await link.run(over: stream)
         } catch let error as KithError where error.code == .denied {
             // The clipboard was taken away; the picture stays.

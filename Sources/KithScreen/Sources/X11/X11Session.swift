@@ -16,6 +16,7 @@ import KithWire
         var damage = true
         var cursor = true
         var pointer = true
+        var lit = false
         var clipboards: [ScreenClipboard.Selection: [ScreenClipboard.Format]] = [:]
     }
 
@@ -91,6 +92,10 @@ import KithWire
         for selection in ScreenClipboard.Selection.allCases {
             guard let formats = pending.clipboards.removeValue(forKey: selection) else { continue }
             changes.append(.clipboard(selection, formats))
+        }
+        if pending.lit {
+            pending.lit = false
+            changes.append(.lit)
         }
         connection.flush()
         return changes
@@ -183,6 +188,12 @@ import KithWire
         } else {
             unsafe notices.receive(UnsafeRawPointer(event).load(as: xcb_input_button_press_event_t.self))
         }
+    }
+
+    /// Tells with the next changes that the screen is dark no more.
+    func screenIsLit() {
+        pending.lit = true
+        signal()
     }
 
     /// Tells of a clipboard with the next changes.

@@ -97,6 +97,7 @@ package actor X11Source: ScreenSource {
         let number = descriptor.withLock { $0.take() }
         if let number { thread.unwatch(number) }
         self.session = nil
+        endDarkness()
         session.end(failure)
     }
 
@@ -113,7 +114,7 @@ package actor X11Source: ScreenSource {
     }
 
     private func finish() {
-        (darkening, wantsDark) = (nil, false)
+        endDarkness()
         guard let session else { return }
         session.input.end()
         session.notices.hide()
@@ -252,8 +253,21 @@ package actor X11Source: ScreenSource {
     private func darkenAgain(after old: X11Darkness) async {
         guard darkening === old else { return }
         darkening = nil
-        // A screen that cannot be dark any more is lit, or its server is gone.
-        try? await darken()
+        do {
+            try await darken()
+        } catch {
+            // It is lit, or its server is gone.
+            wantsDark = false
+            session?.screenIsLit()
+        }
+    }
+
+    /// Has the screen lit that nobody can ask about any more.
+    private func endDarkness() {
+        wantsDark = false
+        guard let old = darkening else { return }
+        darkening = nil
+        Task(name: "x11 light") { _ = await old.end() }
     }
 
     private func light() async throws(KithError) {
