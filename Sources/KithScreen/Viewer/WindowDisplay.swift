@@ -178,8 +178,7 @@ package final class WindowDisplay: ScreenDisplay {
             case .responded:
                 state.withLock { $0.unanswered = 0 }
                 viewer.showing(true)
-            case .input(let input):
-                if !inputs.offered(input) { state.withLock { $0.hasLostInput = true } }
+            case .input(let input): offer(input)
             case .display(let number): try await viewer.send(.show(display: number))
             case .clipboard(let text):
                 state.withLock { $0.text = text }
@@ -200,6 +199,14 @@ package final class WindowDisplay: ScreenDisplay {
         }
         try Task.checkCancellation()
         throw state.withLock { $0.failure } ?? KithError(.internal, "kith-viewer ended by itself. Try again.")
+    }
+
+    /// Puts an input behind the others; one that finds no room is lost, and with the next all that is held is let go.
+    private func offer(_ input: ScreenInput) {
+        state.withLock { state in
+            if state.hasLostInput, inputs.offered(.release) { state.hasLostInput = false }
+            if state.hasLostInput || !inputs.offered(input) { state.hasLostInput = true }
+        }
     }
 
     private func show(_ viewer: ScreenViewer, in program: WindowProgram) async throws {
@@ -233,13 +240,11 @@ package final class WindowDisplay: ScreenDisplay {
 
     private func type(_ viewer: ScreenViewer) async throws {
         while let input = try await inputs.receive() {
-            let hasLostInput = state.withLock { state in
-                defer { state.hasLostInput = false }
-                return state.hasLostInput
-            }
-            // What is held may be up by now.
-            if hasLostInput { try await viewer.send(.release) }
             try await viewer.send(input)
+            // There is room now, whether anything else comes or not.
+            state.withLock { state in
+                if state.hasLostInput, inputs.offered(.release) { state.hasLostInput = false }
+            }
         }
     }
 
