@@ -169,13 +169,13 @@ package final class ClipboardLink: Sendable {
 
     private func received(_ bytes: [UInt8], isLast: Bool, of key: Key) {
         let whole = state.withLock { state -> Result<[UInt8], KithError>? in
-            guard var fetch = state.fetches[key] else { return nil }
-            guard fetch.bytes.count + bytes.count <= ScreenClipboard.contentLimit else {
+            guard let count = state.fetches[key]?.bytes.count else { return nil }
+            guard count + bytes.count <= ScreenClipboard.contentLimit else {
                 return .failure(KithError(.exhausted, "The other end's clipboard has more than 10 MB."))
             }
-            fetch.bytes += bytes
-            state.fetches[key] = fetch
-            return isLast ? .success(fetch.bytes) : nil
+            // In its place: a copy for each part would be the other end's to ask for.
+            state.fetches[key]?.bytes += bytes
+            return isLast ? (state.fetches[key]?.bytes).map { .success($0) } : nil
         }
         if let whole { finish(key, whole) }
     }

@@ -99,7 +99,7 @@ final class ScreenVNCReport: Sendable {
         case .refused(let place, let reason): note("A viewer from \(place) was not let in: \(printable(reason))")
         case .controlled(let controller?): note("\(printable(controller)) controls the screen now.")
         case .controlled(nil): note("You control the screen again.")
-        case .lit: note("The screen there is lit again: whoever owns it ended the privacy.")
+        case .lit: note("The screen there is lit again.")
         }
     }
 

@@ -1,6 +1,6 @@
 import KithWire
 
-/// The host's end of the cursor's channel: a shape is sent once and named from then on, a position is ten bytes.
+/// The host's end of the cursor's channel: a shape is sent once and named from then on, a position is nine bytes.
 ///
 /// The pointer never waits for the picture, and the picture has no pointer in it.
 package struct CursorSender: Sendable {

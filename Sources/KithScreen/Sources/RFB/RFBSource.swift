@@ -22,7 +22,6 @@ package final class RFBSource: ScreenSource {
         var failure: KithError?
         /// Waits for a change.
         var next: AsyncEvent?
-        var hasPicture = false
     }
 
     package let name: String
@@ -337,9 +336,11 @@ package final class RFBSource: ScreenSource {
             do {
                 return try await withDeadline(.seconds(2)) { try await promise.valueUnlessCancelled().get() }
             } catch let error as KithError {
+                state.withLock { $0.clipboard.giveUp(promise) }
                 throw error.code == .timedOut
                     ? KithError(.timedOut, "The server of \(name) did not send its clipboard in time.") : error
             } catch {
+                state.withLock { $0.clipboard.giveUp(promise) }
                 throw KithError(.cancelled, "Reading the clipboard was cancelled.")
             }
         }

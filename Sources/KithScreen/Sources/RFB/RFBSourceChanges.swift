@@ -47,6 +47,7 @@ struct RFBSourceClipboard: Sendable {
     mutating func received(_ event: RFBClipboardEvent) -> [ScreenClipboard.Format]? {
         switch event {
         case .offered(let offered):
+            fail(KithError(.conflict, "The clipboard there has changed."))
             contents = RFBClipboard()
             formats = offered
             return offered.forScreens
@@ -81,6 +82,11 @@ struct RFBSourceClipboard: Sendable {
         contents = RFBClipboard()
         lastOffer += 1
         return lastOffer
+    }
+
+    /// Forgets who waited in vain.
+    mutating func giveUp(_ promise: Promise<Result<[UInt8], KithError>>) {
+        waiting.removeAll { $0.promise === promise }
     }
 
     mutating func end(with error: KithError) { fail(error) }

@@ -41,6 +41,8 @@ package final class RFBDisplay: ScreenDisplay {
         var admission = RFBAdmission()
         var permissions = Screen.Permissions()
         var isActive = false
+        /// Whoever controls the screen instead.
+        var controller: String?
         /// What the last viewer that copied something has.
         var copied: (viewer: UInt64, contents: RFBClipboard?)?
         /// What the screen has; its content once it was fetched.
@@ -141,8 +143,14 @@ package final class RFBDisplay: ScreenDisplay {
                 return state.permissions.privacy == true
             }
             if wasDark, permissions.privacy != true { report(.lit) }
-        case .control(let isInControl, let controller):
-            report(.controlled(by: isInControl ? nil : controller ?? "somebody else"))
+        case .control(let isInControl, let name):
+            // The host says it again and again.
+            let controller = isInControl ? nil : name ?? "somebody else"
+            let isNew = state.withLock { state in
+                defer { state.controller = controller }
+                return state.controller != controller
+            }
+            if isNew { report(.controlled(by: controller)) }
         // There is no place for lines, and the host is told so.
         case .said: break
         }
