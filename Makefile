@@ -45,7 +45,7 @@ test: ## Installs what is missing and runs the whole suite.
 coverage: ## Says how many lines of each target the suite reaches, or a part of it (ARGS="--filter KithTrustTests").
 	@scripts/coverage $(ARGS)
 
-check: ## What CI runs: format, build, types on Apple's systems, tests, fuzz replay, docs.
+check: ## Format, package, build, types on Apple's systems, tests, C, bindings, examples, docs.
 	@scripts/check
 
 soak: ## Ten thousand simulated conversations, 500 starts and stops, a million calls from C, in release. CONVERSATIONS=100000 for a longer run.
@@ -55,7 +55,7 @@ bench: ## Prints the numbers: kith cp beside scp, echo beside ssh, the transport
 	@scripts/bootstrap --test
 	@scripts/bench $(ARGS)
 
-fuzz: ## Runs every fuzzer a million times. ARGS="packet 5000000" for one of them.
+fuzz: ## Runs every fuzzer, a million inputs each, fewer where each is a whole connection. ARGS="packet 5000000" for one of them.
 	@scripts/fuzz $(ARGS)
 
 docs: ## Builds the documentation; a dead link is an error.

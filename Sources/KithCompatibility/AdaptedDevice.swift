@@ -111,7 +111,7 @@ final class AdaptedDevice: Sendable {
     func libraries(withNumbers: Bool = false) async throws -> [JSONValue] {
         let known = try await listed(withNumbers)
         guard known.isEmpty else { return known }
-        // The first one is made when it is asked for; clients of the reference find one from the beginning.
+        // The first one is made when it is asked for; clients of Spacedrive find one from the beginning.
         _ = try await client.call(named: "libraries.info")
         return try await listed(withNumbers)
     }

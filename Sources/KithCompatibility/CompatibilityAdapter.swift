@@ -5,7 +5,7 @@ package import KithSocket
 import KithWire
 package import Logging
 
-/// Answers clients of the reference: their names of operations, and their envelope, as calls of our methods.
+/// Answers clients of Spacedrive: their names of operations, and their envelope, as calls of our methods.
 ///
 /// Two doors lead to the same table. Among the methods of JSON-RPC stand the reference's names, with
 /// `params` of `{"input", "library_id"}`; and a connection that begins with a line such as `"Ping"` or

@@ -2,7 +2,7 @@ import Crypto
 import KithIdentity
 import KithWire
 
-/// A UUID for what has a number, a name or a key here: clients of the reference know things by UUIDs alone.
+/// A UUID for what has a number, a name or a key here: clients of Spacedrive know things by UUIDs alone.
 ///
 /// Each is derived from what it stands for and the device, so that it is the same at every start.
 struct CompatibleID: Hashable, Sendable {

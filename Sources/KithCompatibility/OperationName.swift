@@ -1,4 +1,4 @@
-/// The name of an operation as clients of the reference write it.
+/// The name of an operation as clients of Spacedrive write it.
 ///
 ///     query:libraries.list   query:libraries.list.v1   action:files.copy.input   action:files.copy.input.v1
 ///

@@ -65,7 +65,7 @@ extension Operation {
             return ["revoked": true]
         },
         .action("network.pair.generate", .core) { call in
-            // Whoever has the code is paired, as clients of the reference expect, and may do nothing until it is granted.
+            // Whoever has the code is paired, as clients of Spacedrive expect, and may do nothing until it is granted.
             let made = try await call.device.client.call(
                 Invitations.Create.self,
                 Invitations.Create.Input(grants: [], lifetimeSeconds: 300, isAutomatic: true))

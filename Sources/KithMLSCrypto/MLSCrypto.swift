@@ -1,7 +1,7 @@
 public import Foundation
 import KithMLS
 
-/// Secure groups behind nine calls, for applications written against a bridge of this shape: change the import.
+/// Secure groups behind eleven calls, for applications written against a bridge of this shape: change the import.
 ///
 /// Commits are merged at once, as such applications expect, so two members that commit at the same time part ways; nothing
 /// is kept on disk; the delivery service is the application's. Whoever starts anew uses `KithGroups`, which has none of

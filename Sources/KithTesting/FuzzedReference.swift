@@ -5,7 +5,7 @@ internal import KithRPC
 internal import KithWire
 internal import Logging
 
-/// Requests of clients of the reference, to a device that answers our methods with what could be.
+/// Requests of clients of Spacedrive, to a device that answers our methods with what could be.
 enum FuzzedReference {
     /// The adapter, over a device that is always the same.
     private static let adapter: CompatibilityAdapter? = {

@@ -88,7 +88,7 @@ import Testing
         let outcome = try await machine.kith(["search", "photo"])
         #expect(
             outcome.error.contains(
-                "There is no device at \(machine.data). Start one: kith up --data \(machine.data). A library begins with kith add FOLDER."
+                "There is no device at \(machine.data). Start one: kith up --data \(machine.data). If yours is elsewhere: --data DIR, or $KITH_DATA."
             ), "\(outcome)")
         #expect(outcome.status == 3 && !FileManager.default.fileExists(atPath: machine.data))
         await machine.remove()

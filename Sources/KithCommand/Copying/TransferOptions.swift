@@ -29,7 +29,7 @@ struct TransferOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "How many files to copy side by side, 1 to 16. Default: the things named, as many as processors, at most 4.",
+            "How many files to copy side by side, 1 to 16. Default: of several things that are named as many as there are processors, at most 4; of one folder's files one.",
             valueName: "count"))
     var parallel: UInt32?
     @Option(

@@ -28,7 +28,10 @@ struct DownCommand: AsyncParsableCommand {
             try await Task.sleep(for: .milliseconds(20))
         }
         guard !Device.isRunning(directory: globals.directory) else {
-            throw KithError(.timedOut, "This device does not stop: it may wait for a disk that does not answer.")
+            throw KithError(
+                .timedOut,
+                "This device does not stop: it may wait for a disk that does not answer. Its process still runs; nothing is lost if you end it."
+            )
         }
         if !globals.json { note("Stopped.") }
     }

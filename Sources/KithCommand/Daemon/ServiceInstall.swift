@@ -7,7 +7,7 @@ import KithWire
 /// `kith service install`.
 struct ServiceInstall: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "install", abstract: "Install the service and start it; again after an update.",
+        commandName: "install", abstract: "Install the service and start it; run it again after an update.",
         discussion: helpText(
             """
               kith service install

@@ -86,14 +86,14 @@ struct UpCommand: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("no-dns-sd"),
-        help: "Announce this device to the group alone, not as _kith._udp by multicast DNS as well."
+        help: "Announce this device to Kith's own multicast group alone, not by multicast DNS (_kith._udp) as well."
     )
     var withoutResponder = false
 
     @Flag(
         name: .customLong("no-group"),
         help: ArgumentHelp(
-            "Announce this device as _kith._udp alone: by a name of the hour, which only paired devices can read.",
+            "Announce this device by multicast DNS (_kith._udp) alone, under a name that changes every hour: only devices that know its key can recognise it.",
             discussion: "Devices whose networks carry no multicast DNS do not find it then.")
     )
     var withoutGroup = false

@@ -16,7 +16,7 @@ struct BenchCommand: AsyncParsableCommand {
               kith bench laptop --screen              how soon its screen is seen, and a move of the pointer felt
 
             Bytes that mean nothing are sent each way for as long as --time says; that device must have given this one
-            a grant, whichever. Rates are of what arrived, on top of encryption and everything else Kith does.
+            some grant, no matter which. Rates are of what arrived, on top of encryption and everything else Kith does.
 
             With --screen a session of its screen is measured instead, as kith screen begins it: the first picture, the
             whole picture again, the pointer that is moved a pixel and back (with the grant screen:control), and what

@@ -28,7 +28,9 @@ struct ForgetCommand: AsyncParsableCommand {
         if globals.json {
             printLine(try jsonText(info))
         } else {
-            printLine("Forgot \(info.whole) which can come back only with a new invitation.")
+            printLine(
+                "Forgot \(info.whole) which comes back only when you invite it again or, if it is enrolled under your root key, "
+                    + "when you run kith connect.")
         }
     }
 }

@@ -16,8 +16,8 @@ struct PathCommand: AsyncParsableCommand {
               kith path local             all devices without a way of their own: nothing is sent outside this network
               kith path laptop auto       a relay first, directly as soon as that works: the default
 
-            Kept. It holds for what this device begins. Once the two are connected, the other end probes no address for
-            relay and local, and both leave paths that either does not want.
+            It is kept. It holds for connections that this device opens. Once the two are connected the other one keeps
+            to it, too: with relay or local it tries no address, and both leave a path that either does not want.
             """))
 
     @OptionGroup var globals: GlobalOptions

@@ -16,13 +16,13 @@ struct MvCommand: AsyncParsableCommand {
               kith mv a.txt old/ --plan          here: shows what would be done
               kith mv --confirm PLAN-ID          does that
 
-            Something that is there already is replaced only after asking, or with -f. From one device to another, and
-            from one disk to another, files are copied: `kith cp`, then `kith rm`.
+            Something that is there already is replaced only after asking, or with -f. Between two devices or disks
+            nothing is moved: `kith cp`, then `kith rm`.
             """))
 
     @OptionGroup var globals: GlobalOptions
     @Flag(name: .shortAndLong, help: "Replace a file of that name without asking.") var force = false
-    @Flag(name: [.customShort("n"), .long], help: "Leave a file of that name alone, and what was to replace it.")
+    @Flag(name: [.customShort("n"), .long], help: "Replace nothing: leave out what has a name that is taken.")
     var noClobber = false
     @OptionGroup(title: "In two steps") var planning: PlanOptions
     @Argument(help: "What to move, then where to: DEVICE:PATH, all on one device.") var paths: [RemotePath] = []

@@ -5,7 +5,7 @@ import KithWire
 
 /// The options by which `kith cp`, `kith mv` and `kith rm` do in two steps what they do at once otherwise.
 struct PlanOptions: ParsableArguments {
-    @Flag(help: "Plan it for files of this device, and change nothing: shows taken names, bytes, free room.")
+    @Flag(help: "Show what would be done to files of this device, and change nothing.")
     var plan = false
     @Option(help: ArgumentHelp("Do what --plan has shown, by the id it gave.", valueName: "plan-id"))
     var confirm: String?

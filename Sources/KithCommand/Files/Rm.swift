@@ -26,7 +26,9 @@ struct RmCommand: AsyncParsableCommand {
     @Flag(name: [.short, .customShort("R"), .long], help: "Delete folders with what is in them.") var recursive = false
     @Flag(name: .shortAndLong, help: "Do not ask, and leave out what is not there.") var force = false
     @Flag(name: .shortAndLong, help: "Do not ask.") var yes = false
-    @Flag(name: [.customShort("d"), .customLong("dir")], help: "Delete empty folders (without -d, too).")
+    @Flag(
+        name: [.customShort("d"), .customLong("dir")],
+        help: "Taken for the sake of habit: empty folders are deleted without it, too.")
     var emptyFolders = false
     @OptionGroup(title: "In two steps") var planning: PlanOptions
     @Argument(help: "What to delete: DEVICE:PATH.") var paths: [RemotePath] = []

@@ -55,7 +55,7 @@ enum JobText {
     static func error(_ job: Jobs.Job) -> KithError {
         KithError(
             job.code.flatMap(KithError.Code.init(rawValue:)) ?? .internal,
-            "Job \(id(job)) (\(job.title)) failed: \(job.error ?? "for no reason it told.")")
+            "Job \(id(job)) (\(job.title)) failed: \(job.error ?? "no reason was given.")")
     }
 }
 
@@ -89,7 +89,8 @@ func followJob(_ job: Jobs.Job, _ client: Client, _ globals: GlobalOptions) asyn
         guard start.duration(to: .now) > .milliseconds(500) else { continue }
         line.show(JobText.line(now, width: terminalColumns(STDERR_FILENO)))
     }
-    throw KithError(.closed, "Job \(JobText.id(job)) was left: this device stops. `kith jobs` says what became of it.")
+    throw KithError(
+        .closed, "This device stops. Job \(JobText.id(job)) goes on when it is up again; `kith jobs` shows it.")
 }
 
 /// True for a job that is done; false while it goes on.

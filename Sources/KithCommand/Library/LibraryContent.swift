@@ -7,7 +7,7 @@ import KithWire
 /// `kith library identify`.
 struct LibraryIdentifyCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "identify", abstract: "Read the files whose content is not known, so that duplicates are.",
+        commandName: "identify", abstract: "Hash the files that were not read yet, so that duplicates are found.",
         discussion: helpText(
             """
               kith library identify

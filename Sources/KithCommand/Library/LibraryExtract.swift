@@ -7,7 +7,7 @@ import KithWire
 /// `kith library extract`.
 struct LibraryExtractCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "extract", abstract: "Read the text and the properties of files, so that they are found by them.",
+        commandName: "extract", abstract: "Read the text and the properties of files, for `kith search` to look in.",
         discussion: helpText(
             """
               kith library extract

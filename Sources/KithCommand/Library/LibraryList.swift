@@ -13,7 +13,7 @@ struct LibraryListCommand: AsyncParsableCommand {
               kith library list
               kith library list --device laptop --json
 
-            Of another device, those come that it shows to devices with the grant library.
+            With --device, those that the device shows to whoever holds its grant `library`.
             """))
 
     @OptionGroup var globals: GlobalOptions

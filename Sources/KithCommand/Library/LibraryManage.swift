@@ -19,7 +19,8 @@ struct LibraryCreateCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
-    @Option(help: "Keep it in this folder, not there yet or empty.", completion: .directory) var path: String?
+    @Option(help: "Keep it in this folder, which must be empty or not there yet.", completion: .directory) var path:
+        String?
     @Argument(help: "Its name.") var name: String
 
     func run() async throws {
@@ -164,8 +165,8 @@ struct LibraryDeleteCommand: AsyncParsableCommand {
               kith library delete Work            asks first
               kith library delete Work --yes
 
-            `kith library export` writes it into a file before. One in a folder elsewhere is closed with --forget, and its
-            folder deleted by you.
+            To keep it, write it into a file first: `kith library export`. A library in a folder of your choice is not
+            deleted: `kith library close NAME --forget`, then delete the folder.
             """))
 
     @OptionGroup var globals: GlobalOptions

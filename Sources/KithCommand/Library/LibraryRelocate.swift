@@ -12,8 +12,8 @@ struct LibraryRelocateCommand: AsyncParsableCommand {
             """
               kith library relocate archive /media/disk/archive
 
-            For a folder that was moved, or whose disk is mounted elsewhere. It has to be the same: by its disk, or as
-            half of the names in it are there.
+            For a folder that was moved, or whose disk is mounted elsewhere. It must be the same folder: on the
+            same disk, or with at least half of the names that are known of it.
             """))
 
     @OptionGroup var globals: GlobalOptions

@@ -70,7 +70,7 @@ struct OperationFlow {
         let works = plan.totals.steps - plan.totals.problems
         for step in plan.steps where step.state == .failed { noteProblem(step) }
         guard works > 0 else {
-            throw KithError(.conflict, "Nothing can be done.")
+            throw KithError(.conflict, "Nothing was changed: none of it can be done, for the reasons above.")
         }
         guard plan.room.allSatisfy(\.suffices) else {
             let short = plan.room.filter { !$0.suffices }.map {

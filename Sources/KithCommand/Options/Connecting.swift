@@ -170,7 +170,8 @@ func connected(
         guard waited < .seconds(5) else {
             throw KithError(
                 .conflict,
-                "Another process holds \(globals.directory) and does not answer. Wait for it, or end it.")
+                "Another process holds \(globals.directory) and has not answered for five seconds. Try again, or end it."
+            )
         }
         try await Task.sleep(for: .milliseconds(20))
     }

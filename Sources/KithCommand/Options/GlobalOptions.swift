@@ -9,7 +9,9 @@ internal import KithIdentity
 /// The options of every command.
 struct GlobalOptions: ParsableArguments {
     @Option(
-        name: .long, help: "The folder of this device's key and state. Default: $KITH_DATA, else per platform.",
+        name: .long,
+        help:
+            "The folder of this device's key and state. Default: $KITH_DATA, else ~/.local/share/kith, on a Mac ~/Library/Application Support/Kith.",
         completion: .directory)
     var data: String?
 
@@ -90,7 +92,7 @@ struct GlobalOptions: ParsableArguments {
         guard !Device.exists(directory: directory) else { return }
         throw KithError(
             .notFound,
-            "There is no device at \(directory). Start one: kith up --data \(directory). A library begins with kith add FOLDER."
+            "There is no device at \(directory). Start one: kith up --data \(directory). If yours is elsewhere: --data DIR, or $KITH_DATA."
         )
     }
 

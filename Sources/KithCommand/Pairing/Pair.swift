@@ -64,7 +64,9 @@ struct PairCommand: AsyncParsableCommand {
         // Before the other device counts an attempt.
         guard yes || (TerminalPrompt.isPossible && invitation != "-") else {
             throw KithError(
-                .invalid, "There is no terminal to ask on. With --yes nobody compares the codes at this end.")
+                .invalid,
+                "There is no terminal to compare the codes on. Run it in one, or pass --yes to pair without comparing them at this end."
+            )
         }
         let ending = try await Signals.untilInterrupted {
             try await withClient(globals, creating: true) { client in try await pair(by: text, client) }

@@ -124,7 +124,7 @@ struct ScreenLimitCommand: AsyncParsableCommand {
     @OptionGroup var globals: GlobalOptions
     @Argument(help: "The session, or the beginning of its name.") var session: String
     @Flag(help: "See only.") var viewOnly = false
-    @Flag(help: "See, control and exchange clipboards, as far as it was let in with that.") var control = false
+    @Flag(help: "Give back control and the clipboard, if it was let in with them.") var control = false
     @Flag(help: "Keep no recording from now on.") var noRecording = false
     @Flag(help: "Keep one again, if it was let in with that.") var recording = false
     @Flag(help: "Light the screen again.") var noPrivacy = false
@@ -184,7 +184,7 @@ struct ScreenRulesCommand: AsyncParsableCommand {
             """
               kith screen rules                          what holds
               kith screen rules --consent unattended     a grant is enough
-              kith screen rules --consent trusted        own devices are let in
+              kith screen rules --consent trusted        devices enrolled under your root key (kith trust) are let in
               kith screen rules --consent ask --wait 30
               kith screen rules --hours mon-fri:09:00-17:30
               kith screen rules --hours always --sessions 2
@@ -193,10 +193,10 @@ struct ScreenRulesCommand: AsyncParsableCommand {
             """))
 
     @OptionGroup var globals: GlobalOptions
-    @Option(help: "When a person is asked: ask, trusted or unattended.", transform: Self.consent)
+    @Option(help: "When a person is asked: ask (always, the default), trusted or unattended.", transform: Self.consent)
     var consent: ScreenSessions.Rules.Consent?
-    @Option(help: "Seconds that person has to answer, 5 to 600.") var wait: UInt16?
-    @Option(help: "The sessions at the same time, 1 to 16.") var sessions: UInt8?
+    @Option(help: "Seconds that person has to answer, 5 to 600 (default: 60).") var wait: UInt16?
+    @Option(help: "The sessions at the same time, 1 to 16 (default: 4).") var sessions: UInt8?
     @Option(
         help: ArgumentHelp(
             "When sessions may begin: DAYS:FROM-TO, or always. May be said several times.", valueName: "hours"),

@@ -11,7 +11,7 @@ struct InboxCommand: AsyncParsableCommand {
         discussion: helpText(
             """
               kith inbox                               what is offered, and what has arrived
-              kith inbox accept k7m3                   the offer whose number begins so
+              kith inbox accept k7m3                   the offer whose name begins so
               kith inbox accept k7m3 --to ~/Pictures
               kith inbox rule laptop accept --max 1G   without asking, from now on
               kith inbox --watch                       as it comes

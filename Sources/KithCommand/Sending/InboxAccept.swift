@@ -10,13 +10,13 @@ struct InboxAccept: AsyncParsableCommand {
         commandName: "accept", abstract: "Accept an offer, and wait until all of it has arrived.",
         discussion: helpText(
             """
-              kith inbox accept 3
+              kith inbox accept k7m3
             """))
 
     @OptionGroup var globals: GlobalOptions
     @Option(help: ArgumentHelp("The folder to put it in.", valueName: "dir")) var to: String?
     @Flag(help: "Do not wait until it has arrived.") var noWait = false
-    @Argument(help: "The number of the offer, or how it begins.") var id: String
+    @Argument(help: "The offer, or the beginning of its name.") var id: String
 
     func run() async throws {
         let folder = try to.map { String(decoding: try RemotePath(local: $0).location().path.bytes, as: UTF8.self) }

@@ -9,11 +9,11 @@ struct InboxReject: AsyncParsableCommand {
         commandName: "reject", abstract: "Reject an offer.",
         discussion: helpText(
             """
-              kith inbox reject 3
+              kith inbox reject k7m3
             """))
 
     @OptionGroup var globals: GlobalOptions
-    @Argument(help: "The number of the offer, or how it begins.") var id: String
+    @Argument(help: "The offer, or the beginning of its name.") var id: String
 
     func run() async throws {
         let entry = try await withClient(globals) {

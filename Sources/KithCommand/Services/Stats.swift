@@ -30,7 +30,9 @@ struct StatsCommand: AsyncParsableCommand {
     var providers = false
 
     func validate() throws {
-        guard service == nil || !providers else { throw ValidationError("--providers lists those of all services.") }
+        guard service == nil || !providers else {
+            throw ValidationError("--providers takes no service: it lists the providers of all of them.")
+        }
     }
 
     func run() async throws {

@@ -12,6 +12,7 @@ struct ConfigCommand: ParsableCommand {
               kith config                          what the file and the environment say
               kith config shell --device work      every setting of `kith shell work`, and where it comes from
               kith config check                    look for mistakes
+              mkdir -p ~/.config/kith
               kith config example > ~/.config/kith/config
 
             The file is $KITH_CONFIG, else config in the data directory, else ~/.config/kith/config. Every option of

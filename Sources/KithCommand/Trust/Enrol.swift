@@ -77,7 +77,8 @@ struct EnrolCommand: AsyncParsableCommand {
         guard !globals.json else { return printLine(try jsonText(status)) }
         printLine("This device holds your root key now: \(status.root ?? "")")
         note(
-            "Keep a backup of its folder: without it you would have to begin anew. Next, on another device: kith enrol")
+            "Back up \(globals.directory) while this device is down (kith down): without it no device can be enrolled or "
+                + "revoked, and you would have to begin anew. Next, on another device: kith enrol")
     }
 
     // MARK: - The device with the root key

@@ -7,7 +7,7 @@ import KithTrust
 struct RevokeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Cut off one of your devices for good, everywhere.",
+        abstract: "Cut off one of your devices on all of yours, for good.",
         discussion: helpText(
             """
             For a device that is lost or not used any more. Run it on the device that holds your root key: the device is
@@ -17,7 +17,8 @@ struct RevokeCommand: AsyncParsableCommand {
 
               kith revoke old-phone --reason lost
 
-            `kith forget` ends a pairing on this device alone.
+            People whose devices it is paired with are not told: ask them to run `kith forget` there. `kith forget` ends
+            a pairing on this device alone.
             """))
 
     @OptionGroup var globals: GlobalOptions

@@ -50,7 +50,7 @@ public final class LoadService: Service {
         if case .device(_, let name, _) = context.caller, context.grants.isEmpty {
             throw KithError(
                 .denied,
-                "Measuring needs a grant, whichever. On the other device: kith grant \(name) --add GRANT")
+                "Measuring needs some grant, no matter which. On the other device: kith grant \(name) --add GRANT")
         }
         let device = context.caller.device
         let isFirst = busy.withLock { $0.count < Self.limit && $0.insert(device).inserted }
