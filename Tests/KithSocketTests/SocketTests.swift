@@ -1,4 +1,6 @@
+import Foundation
 import KithAPI
+import KithIO
 import KithRPC
 import KithSocket
 import KithTesting
@@ -153,6 +155,38 @@ import Darwin
             #expect(status.st_mode & 0o777 == 0o600)
         }
     }
+
+    #if os(Linux)
+    @Test(.enabled(if: geteuid() == 0, "needs root: becomes another user"))
+    func `another user whom the file system lets in is hung up on`() async throws {
+        try await withServer { directory, _ in
+            #expect(chmod(directory, 0o755) == 0 && chmod(directory + "/kith.sock", 0o666) == 0)
+            let script = """
+                use Socket;
+                $SIG{PIPE} = "IGNORE";
+                socket(S, AF_UNIX, SOCK_STREAM, 0);
+                connect(S, sockaddr_un($ARGV[0])) or exit 3;
+                syswrite(S, "{}\\n");
+                exit(sysread(S, $answer, 1) ? 4 : 5);
+                """
+            for (user, outcome) in [("65534", 5), ("0", 4)] as [(String, Int32)] {
+                let words = ["--reuid=\(user)", "--clear-groups", "perl", "-e", script, directory + "/kith.sock"]
+                let status = try await status(of: "/usr/bin/setpriv", words)
+                #expect(status == outcome, "user \(user)")
+            }
+        }
+    }
+
+    private func status(of program: String, _ arguments: [String]) async throws -> Int32 {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: program)
+        process.arguments = arguments
+        let status = Promise<Int32>()
+        process.terminationHandler = { status.fulfil($0.terminationStatus) }
+        try process.run()
+        return try await withDeadline(.seconds(30)) { try await status.valueUnlessCancelled() }
+    }
+    #endif
 
     @Test func `a directory too deep for a socket works all the same`() async throws {
         let folder = try TemporaryFolder()
