@@ -267,10 +267,34 @@ static int finish_connecting(const kith_protection *protection, int connection) 
 }
 
 #ifdef __linux__
+// Whether a socket lies where devices of this user keep theirs: in a data directory, or in the folder for those whose path
+// is too long. A device hides which program it runs (kith_hide_memory), so that its process does not tell.
+static int is_device_socket(const kith_protection *protection, int pinned) {
+    char link[32], path[4096], shared[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", pinned);
+    ssize_t length = readlink(link, path, sizeof(path) - 1);
+    if (length <= 0 || length >= (ssize_t)sizeof(path) - 1) return 1;
+    path[length] = 0;
+    char *slash = strrchr(path, '/');
+    if (slash == NULL) return 1;
+    *slash = 0;
+    snprintf(shared, sizeof(shared), "/tmp/kith-%u", (unsigned)geteuid());
+    if (strcmp(path, shared) == 0) return 1;
+    int folder = kith_open(-1, slash == path ? "/" : path, KITH_FILE_PATH | KITH_FILE_DIRECTORY, 0);
+    // Moved meanwhile, or out of sight: nobody can say.
+    if (folder < 0) return 1;
+    struct stat there, here;
+    int covered = fstatat(folder, slash + 1, &there, AT_SYMLINK_NOFOLLOW) < 0 || fstat(pinned, &here) < 0
+        || !is_same(identity_of(&there), identity_of(&here)) || covers_folder(protection, folder) != 0;
+    close(folder);
+    return covered;
+}
+
 int kith_protection_connect(const kith_protection *protection, const char *path) {
     int pinned = kith_open(-1, path, KITH_FILE_PATH, 0);
     if (pinned < 0) return pinned;
     int covered = kith_protection_covers(protection, pinned);
+    if (covered == 0) covered = is_device_socket(protection, pinned);
     int connection = covered < 0 ? covered : -KITH_ERROR_PROTECTED;
     if (covered == 0) {
         char exact[32];

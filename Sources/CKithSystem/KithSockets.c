@@ -120,7 +120,13 @@ int kith_stream_listen_path(const char *path, int backlog) {
     // The mode of the new socket comes from the descriptor's where the system has that; chmod covers the others.
     fchmod(descriptor, 0600);
     if (bind(descriptor, (struct sockaddr *)&address, sizeof address) != 0) return fail(descriptor);
-    if (chmod(path, 0600) != 0 || listen(descriptor, backlog) != 0) {
+#ifdef __linux__
+    // By its name it may be something else by now.
+    int narrowed = 0;
+#else
+    int narrowed = chmod(path, 0600);
+#endif
+    if (narrowed != 0 || listen(descriptor, backlog) != 0) {
         int error = errno;
         unlink(path);
         close(descriptor);
