@@ -80,8 +80,10 @@ extension [KnownDevice] {
     ///
     /// Names decide nothing: a DeviceID, or at least ten of its letters, takes precedence over any name.
     ///
+    /// `byWholeName` takes no beginning of a name for it: where a device is changed another one must not be meant.
+    ///
     /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
-    package func resolve(_ text: String) throws(KithError) -> KnownDevice {
+    package func resolve(_ text: String, byWholeName: Bool = false) throws(KithError) -> KnownDevice {
         let letters = DeviceName.idLetters(text)
         if let id = DeviceID(text) {
             if let exact = first(where: { $0.id == id }) { return exact }
@@ -93,7 +95,10 @@ extension [KnownDevice] {
         if Self.mayBeID(text), !beginnings.isEmpty { return try Self.only(beginnings, text) }
         if let exact = first(where: { $0.name == text }) { return exact }
         let others = filter { device in
-            !beginnings.contains(device) && device.name.lowercased().hasPrefix(text.lowercased())
+            !beginnings.contains(device)
+                && (byWholeName
+                    ? device.name.lowercased() == text.lowercased()
+                    : device.name.lowercased().hasPrefix(text.lowercased()))
         }
         let candidates = letters.isEmpty ? [] : beginnings + others
         guard candidates.isEmpty else { return try Self.only(candidates, text) }

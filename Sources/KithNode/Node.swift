@@ -100,6 +100,7 @@ public final class Node: Sendable {
     /// True once somebody waits until nothing runs.
     private let isIdleAwaited = Atomic(false)
     private let state: Mutex<State>
+    private let grantChanges = Mutex<Void>(())
 
     private struct State {
         var sessions: [ObjectIdentifier: Session] = [:]
@@ -192,14 +193,14 @@ public final class Node: Sendable {
     /// Finds the paired device a name, a DeviceID or the beginning of one stands for.
     ///
     /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
-    package func resolve(_ device: String) throws -> KnownDevice {
+    package func resolve(_ device: String, byWholeName: Bool = false) throws -> KnownDevice {
         // Devices that are connected are known without asking the disk; but what may begin an id is looked for among all.
         if [KnownDevice].mayBeID(device) {
             if let id = DeviceID(device), let known = sessions(with: id).first?.known { return known }
         } else if let known = sessions.lazy.compactMap(\.known).first(where: { $0.name == device }) {
             return known
         }
-        return try directory.devices().resolve(device)
+        return try directory.devices().resolve(device, byWholeName: byWholeName)
     }
 
     /// Cuts a device off at once: ends what it is doing here and closes its connections.
@@ -222,14 +223,18 @@ public final class Node: Sendable {
     ///
     /// Call it after the store has changed: grants given or taken, a device paired, renamed or forgotten.
     public func grantsChanged(for device: DeviceID) {
-        let known: KnownDevice?
-        do {
-            known = try directory.device(device)
-        } catch {
-            logger.error("the store could not be read; the device is cut off", metadata: ["error": "\(error)"])
-            known = nil
+        // One after the other: what was read last is what holds in the end.
+        let known = grantChanges.withLock { _ in
+            let known: KnownDevice?
+            do {
+                known = try directory.device(device)
+            } catch {
+                logger.error("the store could not be read; the device is cut off", metadata: ["error": "\(error)"])
+                known = nil
+            }
+            for session in sessions(with: device) { session.update(known) }
+            return known
         }
-        for session in sessions(with: device) { session.update(known) }
         for service in methods.services.map(\.service) { service.grantsChanged(for: device, to: known?.grants ?? []) }
         hub.wakeFollowers()
         notePeer(device)
@@ -254,7 +259,18 @@ public final class Node: Sendable {
     /// - Throws: `.exhausted` when it is one too many of those that are not paired.
     func admit(_ link: any PeerLink) throws -> (session: Session, displaced: Session?) {
         let known = try directory.device(link.peer)
-        return try state.withLock { state throws in
+        let admitted = try add(link, known)
+        // Whoever changed it meanwhile found no session to change.
+        let current = try directory.device(link.peer)
+        if current != known { grantsChanged(for: link.peer) }
+        if known != nil, current == nil { revoke(link.peer) }
+        return admitted
+    }
+
+    private func add(
+        _ link: any PeerLink, _ known: KnownDevice?
+    ) throws -> (session: Session, displaced: Session?) {
+        try state.withLock { state throws in
             guard !state.isShuttingDown else { throw Self.stopping }
             state.arrivals += 1
             let session = Session(link, known: known, arrival: state.arrivals)

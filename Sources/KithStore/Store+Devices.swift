@@ -110,6 +110,21 @@ extension Store {
         }
     }
 
+    /// Takes grants from a device and gives it others, at once; `change` gets those it has, and says which it is to have.
+    ///
+    /// - Returns: those it has then.
+    /// - Throws: What `change` throws: nothing is changed.
+    public func changeGrants(
+        of id: DeviceID, _ change: (PairedDevice) throws(KithError) -> [Grant]
+    ) throws(KithError) -> [Grant] {
+        try granting("change grants") { database in
+            guard let device = try Self.find(id, database) else { throw Self.notPaired }
+            let grants = try change(device)
+            try Self.write(grants, of: id, database)
+            return grants
+        }
+    }
+
     /// Notes that a device is connected, and where: at `addresses`, the first of which is in use.
     public func sawDevice(_ id: DeviceID, at addresses: [NetworkAddress], time: Int64) throws(KithError) {
         try transaction("note a connection") { database in
@@ -190,11 +205,16 @@ extension Store {
         }
         var device = device
         device.name = try freeName(like: device.name, for: device.id, database)
-        for table in ["devices WHERE id", "forgotten_devices WHERE device"] {
-            try database.execute(sql: "DELETE FROM \(table) = ?", arguments: [Data(device.id.bytes)])
+        // Not the device itself: with it would go the events that wait for it.
+        for table in ["standings", "enrolled_devices", "forgotten_devices"] {
+            try database.execute(sql: "DELETE FROM \(table) WHERE device = ?", arguments: [Data(device.id.bytes)])
         }
         try database.execute(
-            sql: "INSERT INTO devices (id, name, relays, paired_at, last_seen) VALUES (?, ?, ?, ?, ?)",
+            sql: """
+                INSERT INTO devices (id, name, relays, paired_at, last_seen) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT (id) DO UPDATE SET name = excluded.name, relays = excluded.relays,
+                    paired_at = excluded.paired_at, last_seen = excluded.last_seen
+                """,
             arguments: [
                 Data(device.id.bytes), device.name, device.relays.joined(separator: "\n"), device.pairedAt,
                 device.lastSeen,

@@ -58,6 +58,7 @@ extension Store {
     package func addToOutbox(_ event: OutboxEvent, for devices: [DeviceID]) throws(KithError) {
         guard !devices.isEmpty else { return }
         try transaction("keep an event") { database in
+            try Self.removeOrphans(database)
             let count = try Int.fetchOne(database, sql: "SELECT COUNT(*) FROM outbox_deliveries") ?? 0
             let bytes = try Int.fetchOne(database, sql: "SELECT TOTAL(LENGTH(message)) FROM outbox") ?? 0
             guard count + devices.count <= Self.outboxLimit, bytes + event.message.count <= Self.outboxByteLimit else {
@@ -103,7 +104,8 @@ extension Store {
     /// The time at which the next delivery is to be given up; `nil`: there is none.
     package func nextOutboxExpiry() throws(KithError) -> Int64? {
         try transaction("read the outbox") { database in
-            try Int64.fetchOne(database, sql: "SELECT MIN(expiry) FROM outbox")
+            try Self.removeOrphans(database)
+            return try Int64.fetchOne(database, sql: "SELECT MIN(expiry) FROM outbox")
         }
     }
 
@@ -128,11 +130,14 @@ extension Store {
                     sql: "DELETE FROM outbox_deliveries WHERE number = ? AND device = ?",
                     arguments: [Int64(clamping: number), Data(device.bytes)])
             }
-            // Also those of devices that were forgotten.
-            try database.execute(
-                sql: "DELETE FROM outbox WHERE NOT EXISTS (SELECT 1 FROM outbox_deliveries WHERE event = outbox.number)"
-            )
+            try Self.removeOrphans(database)
         }
+    }
+
+    /// Forgets events that are for nobody any more: all have them, or were forgotten themselves.
+    private static func removeOrphans(_ database: Database) throws {
+        try database.execute(
+            sql: "DELETE FROM outbox WHERE NOT EXISTS (SELECT 1 FROM outbox_deliveries WHERE event = outbox.number)")
     }
 
     private func deliveries(

@@ -82,7 +82,7 @@ public struct DevicesService: Service {
     }
 
     private func forget(_ reference: String) async throws -> Devices.Info {
-        let device = try find(reference)
+        let device = try find(reference, toChange: true)
         let info = await info(device)
         _ = try store.forget(device.id)
         node.revoke(device.id)
@@ -96,7 +96,7 @@ public struct DevicesService: Service {
         guard DeviceName.plain(name) == name else {
             throw KithError(.invalid, "A name has 1 to 63 letters, digits, hyphens, underscores or dots.")
         }
-        let device = try find(reference)
+        let device = try find(reference, toChange: true)
         try store.rename(device.id, to: name)
         node.grantsChanged(for: device.id)
         try record("devices.rename", device, "now \(name)")
@@ -110,18 +110,20 @@ public struct DevicesService: Service {
     }
 
     private func changeGrants(_ input: Devices.ChangeGrants.Input) async throws -> Devices.Info {
-        let device = try find(input.device)
-        let missing = input.remove.filter { !device.grants.contains($0) }
-        guard missing.isEmpty else {
-            let held = device.grants.map(\.description).joined(separator: ", ")
-            throw KithError(
-                .notFound,
-                "\(device.name) does not have \(missing.map(\.description).joined(separator: ", ")); it has \(held.isEmpty ? "nothing" : held)."
-            )
+        let device = try find(input.device, toChange: true)
+        // From what it has when it is written: another change may come at the same time.
+        let grants = try store.changeGrants(of: device.id) { device throws(KithError) in
+            let missing = input.remove.filter { !device.grants.contains($0) }
+            guard missing.isEmpty else {
+                let held = device.grants.map(\.description).joined(separator: ", ")
+                throw KithError(
+                    .notFound,
+                    "\(device.name) does not have \(missing.map(\.description).joined(separator: ", ")); it has \(held.isEmpty ? "nothing" : held)."
+                )
+            }
+            return device.grants.filter { !input.remove.contains($0) }
+                + input.add.filter { !device.grants.contains($0) }
         }
-        let grants =
-            device.grants.filter { !input.remove.contains($0) } + input.add.filter { !device.grants.contains($0) }
-        try store.setGrants(grants, of: device.id)
         node.grantsChanged(for: device.id)
         try record(
             "devices.grant", device, grants.isEmpty ? "nothing" : grants.map(\.description).joined(separator: " "))
@@ -140,9 +142,9 @@ public struct DevicesService: Service {
         }
     }
 
-    private func find(_ reference: String) throws -> PairedDevice {
+    private func find(_ reference: String, toChange: Bool = false) throws -> PairedDevice {
         // Also one whose certificate is over.
-        let known = try node.resolve(reference)
+        let known = try node.resolve(reference, byWholeName: toChange)
         guard let device = try store.device(known.id) else {
             throw KithError(.notFound, "\(reference) is not paired with this device any more.")
         }

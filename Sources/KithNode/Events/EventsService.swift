@@ -110,6 +110,7 @@ struct EventsService: Service {
             hub.add(pattern, for: follower)
         }
         if !request.add.isEmpty { deliveries.lookAgain() }
+        guard request.lookBack.count <= Events.Follow.patternLimit else { throw tooMany }
         for lookBack in request.lookBack {
             hub.lookBack(
                 lookBack.number, try TopicPath(lookBack.pattern),

@@ -72,7 +72,7 @@ final class Outbox: Sendable {
         defer { remove(observer) }
         while true {
             deliveries.begin()
-            while let last = deliveries.room(upTo: Self.window) {
+            while let (last, look) = deliveries.room(upTo: Self.window) {
                 let batch = try store.outbox(for: follower.device, after: last, limit: Self.window)
                 guard let end = batch.last?.number else { break }
                 let wanted = batch.filter { delivery in
@@ -81,7 +81,7 @@ final class Outbox: Sendable {
                     }
                     return follower.wants(topic) && follower.mayHave(topic) && deliveries.claim(delivery.number)
                 }
-                deliveries.passed(end)
+                deliveries.passed(end, in: look)
                 try store.countTries(wanted.map(\.number))
                 for delivery in wanted where delivery.tries < Self.tries {
                     put(delivery, into: follower.box, deliveries)
@@ -115,6 +115,8 @@ final class Outbox: Sendable {
     /// Takes what a device says of deliveries.
     func take(delivered: [UInt64], failed: [UInt64], from device: DeviceID, _ deliveries: Deliveries) throws(KithError)
     {
+        // Of others it was sent nothing: they are not looked up one by one.
+        let (delivered, failed) = (deliveries.inFlight(among: delivered), deliveries.inFlight(among: failed))
         try store.removeFromOutbox(delivered, of: device)
         deliveries.delivered(delivered)
         deliveries.failed(failed)
@@ -167,7 +169,8 @@ final class Deliveries: Sendable {
         var failures: [UInt64: Int] = [:]
         /// The last one that was looked at.
         var last: UInt64 = 0
-        var isFresh = true
+        /// The number of times that all were to be looked at again.
+        var look = 0
     }
 
     private let state = Mutex(State())
@@ -187,7 +190,10 @@ final class Deliveries: Sendable {
 
     /// Looks at all deliveries again: something else is wanted, or may be had.
     func lookAgain() {
-        state.withLock { $0.last = 0 }
+        state.withLock { state in
+            state.last = 0
+            state.look += 1
+        }
         signal.yield()
     }
 
@@ -208,10 +214,19 @@ final class Deliveries: Sendable {
     }
 
     /// The number behind which to look, while fewer than `limit` are in flight.
-    func room(upTo limit: Int) -> UInt64? { state.withLock { $0.inFlight.count < limit ? $0.last : nil } }
+    func room(upTo limit: Int) -> (last: UInt64, look: Int)? {
+        state.withLock { $0.inFlight.count < limit ? ($0.last, $0.look) : nil }
+    }
 
-    /// All up to `number` have been looked at.
-    func passed(_ number: UInt64) { state.withLock { $0.last = max($0.last, number) } }
+    /// All up to `number` have been looked at, unless all are to be looked at again since.
+    func passed(_ number: UInt64, in look: Int) {
+        state.withLock { if $0.look == look { $0.last = max($0.last, number) } }
+    }
+
+    /// Those of them that are in flight, each once.
+    func inFlight(among numbers: [UInt64]) -> [UInt64] {
+        state.withLock { state in Array(Set(numbers.lazy.filter(state.inFlight.contains))) }
+    }
 
     /// Takes a delivery on; false when it is in flight, or has to wait.
     func claim(_ number: UInt64) -> Bool {

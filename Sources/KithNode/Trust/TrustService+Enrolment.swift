@@ -193,7 +193,7 @@ extension TrustService {
             throw KithError(.invalid, "A certificate holds for 1 to \(DeviceCertificate.maxDays) days.")
         }
         guard let authority = try authority() else { throw try noRoot() }
-        let known = try node.resolve(input.device)
+        let known = try node.resolve(input.device, byWholeName: true)
         guard known.id != node.id else {
             throw KithError(.invalid, "This device issues its own certificate: kith enrol")
         }

@@ -230,17 +230,27 @@ extension TrustService {
         guard let authority = try authority() else { throw try noRoot() }
         let device: DeviceID
         // One that was forgotten here is named by its whole DeviceID.
-        if let id = DeviceID(input.device) { device = id } else { device = try node.resolve(input.device).id }
+        if let id = DeviceID(input.device) {
+            device = id
+        } else {
+            device = try node.resolve(input.device, byWholeName: true).id
+        }
         guard device != node.id else {
             throw KithError(.invalid, "This device holds the root key: it does not revoke itself.")
         }
         let name = try store.device(device)?.name
         await signing.lock()
         defer { signing.unlock() }
-        let list = try RevocationList(
-            after: try revocations(authority.root),
-            adding: RevocationList.Entry(device: device, time: now(), reason: reason), by: authority, now: now())
-        _ = try take(list)
+        let list: RevocationList
+        if let known = try revocations(authority.root), known.revokes(device) {
+            // Once more: the last time may have come no further than this.
+            list = known
+        } else {
+            list = try RevocationList(
+                after: try revocations(authority.root),
+                adding: RevocationList.Entry(device: device, time: now(), reason: reason), by: authority, now: now())
+            _ = try take(list)
+        }
         let networks = try keys.replaceNetworks()
         try record(
             Trust.Revoke.name, "\(name ?? device.short) (\(device.short)): \(reason.rawValue), list \(list.number)")

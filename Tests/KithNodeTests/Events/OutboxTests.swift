@@ -1,4 +1,5 @@
 import KithAPI
+import KithIO
 import KithIdentity
 import KithTesting
 import KithWire
@@ -175,6 +176,30 @@ private final class Desk {
         let error = #expect(throws: KithError.self) { try desk.store.addToOutbox(second, for: [desk.phone]) }
         #expect(error?.code == .exhausted)
         #expect(try desk.store.outbox(for: desk.phone, after: 0, limit: 10).count == 1)
+    }
+
+    @Test func `wait on when the device is paired anew, and go with it when it is forgotten`() throws {
+        let desk = try Desk()
+        _ = try desk.publish(1)
+        _ = try desk.store.add(PairedDevice(id: desk.phone, name: "phone", grants: [], pairedAt: 1))
+        #expect(try desk.store.outbox(for: desk.phone, after: 0, limit: 10).count == 1)
+        #expect(try desk.store.nextOutboxExpiry() != nil)
+        _ = try desk.store.forget(desk.phone)
+        #expect(try desk.store.nextOutboxExpiry() == nil)
+    }
+
+    @Test func `are looked at again although a batch of them is being read`() {
+        let hub = ManualClock()
+        let deliveries = Deliveries(clock: hub, timers: TimerQueue())
+        guard let (last, look) = deliveries.room(upTo: 64) else { return }
+        #expect(last == 0)
+        deliveries.lookAgain()
+        deliveries.passed(9, in: look)
+        #expect(deliveries.room(upTo: 64)?.last == 0)
+        guard let (_, now) = deliveries.room(upTo: 64) else { return }
+        deliveries.passed(9, in: now)
+        #expect(deliveries.room(upTo: 64)?.last == 9)
+        #expect(deliveries.claim(10) && deliveries.inFlight(among: [10, 10, 11]) == [10])
     }
 
     @Test func `need a disk`() throws {
