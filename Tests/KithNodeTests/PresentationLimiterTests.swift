@@ -52,6 +52,14 @@ import Testing
         #expect(limiter.present(try key(300), from: other, at: start) == nil)
     }
 
+    @Test func `what is counted against a key alone takes nobody else's place`() throws {
+        var limiter = limiter()
+        for number in 0..<50 { #expect(limiter.present(try key(number), at: start) == nil) }
+        #expect(limiter.present(try key(60), from: nil, at: start) == nil)
+        for _ in 0..<2 { #expect(limiter.present(try key(1), at: start) == nil) }
+        #expect(limiter.present(try key(1), at: start) == .seconds(10))
+    }
+
     @Test func `all that comes through relays is held to one address's rate`() throws {
         var limiter = limiter()
         var count = 0

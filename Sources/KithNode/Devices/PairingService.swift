@@ -210,14 +210,14 @@ public final class PairingService: Service {
                 received.addresses.count <= Ticket.maxAddresses
             else { throw KithError(.invalid, "A pairing begins with an invitation.") }
             present = received
-            try admit(channel.joiner, from: nil)
+            try admit { $0.present(channel.joiner, at: $1) }
             do {
                 invitation = try store.usableInvitation(present.invitation, now: now())
                 inviter = try Pairing.Inviter(
                     present, proofKey: invitation.proofKey, channel: channel, name: name(), addresses: addresses())
             } catch {
                 // Only an attempt that proves nothing counts against the address: others behind it may hold an invitation.
-                try admit(nil, from: address)
+                try admit { $0.present(nil, from: address, at: $1) }
                 throw error
             }
             do {
@@ -397,10 +397,10 @@ public final class PairingService: Service {
     /// Counts a presentation.
     ///
     /// - Throws: `.exhausted` when there were too many by this key, or from its address.
-    private func admit(_ key: DeviceID?, from address: NetworkAddress?) throws {
+    private func admit(_ count: (inout PresentationLimiter, ContinuousClock.Instant) -> Duration?) throws {
         let wait = try state.withLock { state throws in
             if state.isClosed { throw Node.stopping }
-            return state.limiter.present(key, from: address, at: node.clock.now)
+            return count(&state.limiter, node.clock.now)
         }
         guard let wait else { return }
         let seconds = max(1, Int((wait / .seconds(1)).rounded(.up)))

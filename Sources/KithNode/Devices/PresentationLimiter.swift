@@ -42,10 +42,21 @@ struct PresentationLimiter {
     /// The number of keys and addresses it remembers.
     var count: Int { free.count }
 
-    /// Counts a presentation against a key, an address or both; `nil` when it may go on, else how long to wait.
+    /// Counts a presentation against a key and an address, `nil`: through a relay; `nil` when it may go on, else how long
+    /// to wait.
     mutating func present(_ key: DeviceID?, from address: NetworkAddress?, at now: ContinuousClock.Instant) -> Duration?
     {
-        let subjects = subjects(key, address)
+        present(key, subjects(key) + subjects(address), at: now)
+    }
+
+    /// Counts a presentation against a key alone.
+    mutating func present(_ key: DeviceID, at now: ContinuousClock.Instant) -> Duration? {
+        present(key, subjects(key), at: now)
+    }
+
+    private mutating func present(
+        _ key: DeviceID?, _ subjects: [(Subject, Rate)], at now: ContinuousClock.Instant
+    ) -> Duration? {
         var wait = key.flatMap { free[.pause($0)] }.map { $0 - now } ?? .zero
         for (subject, rate) in subjects {
             // The last place but `burst` becomes free this long before the last.
@@ -68,9 +79,10 @@ struct PresentationLimiter {
         forget(at: now)
     }
 
-    private func subjects(_ key: DeviceID?, _ address: NetworkAddress?) -> [(Subject, Rate)] {
-        (key.map { [(.key($0), limits.perKey)] } ?? [])
-            + [(address.map { .host(Self.host($0)) } ?? .relayed, limits.perHost)]
+    private func subjects(_ key: DeviceID?) -> [(Subject, Rate)] { key.map { [(.key($0), limits.perKey)] } ?? [] }
+
+    private func subjects(_ address: NetworkAddress?) -> [(Subject, Rate)] {
+        [(address.map { .host(Self.host($0)) } ?? .relayed, limits.perHost)]
     }
 
     /// The four bytes of an IPv4 address, the first eight of an IPv6 one: a network has a whole /64.
