@@ -30,9 +30,16 @@ public final class SocketCarrier: Carrier {
         if isAnyVersion { return carrier }
         do {
             let id = carrier.core.makeIdentifier()
-            try SocketProtocol.check(try await carrier.core.exchange(try SocketProtocol.request(id: id), id: id))
+            let greeting = try await carrier.core.exchange(
+                try SocketProtocol.request(id: id), id: id, timeout: SocketTarget.patience)
+            try SocketProtocol.check(greeting)
         } catch {
             carrier.close()
+            if (error as? KithError)?.code == .timedOut {
+                throw KithError(
+                    .timedOut, "The device at \(directory) does not answer. Try again, or end its process.",
+                    cause: error)
+            }
             // One that was about to end took the connection, and then it was gone.
             if (error as? KithError)?.code == .closed { return nil }
             throw error

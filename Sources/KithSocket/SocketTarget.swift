@@ -13,7 +13,7 @@ enum SocketTarget: Hashable, Sendable, CustomStringConvertible {
     /// The longest line of a device, in bytes: it may say more than a caller may.
     static let lineLimit = 4 * LineFramer.defaultLimit
     /// The time a device has to let a caller in.
-    private static let patience = Duration.seconds(10)
+    static let patience = Duration.seconds(10)
 
     /// Its name for a person.
     var description: String {

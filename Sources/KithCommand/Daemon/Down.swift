@@ -22,7 +22,11 @@ struct DownCommand: AsyncParsableCommand {
     static func stop(_ globals: GlobalOptions) async throws {
         // One that is older can be stopped all the same, to be started as this one.
         let client = try await runningClient(globals, isAnyVersion: true)
-        _ = try await client.call(ThisDevice.Stop.self, Nothing())
+        do {
+            _ = try await withDeadline(.seconds(10)) { try await client.call(ThisDevice.Stop.self, Nothing()) }
+        } catch let error as KithError where error.code == .timedOut {
+            throw KithError(.timedOut, "This device does not answer. Try again, or end its process.", cause: error)
+        }
         let deadline = ContinuousClock.now + StopDeadline.patience + .seconds(5)
         while Device.isRunning(directory: globals.directory), ContinuousClock.now < deadline {
             try await Task.sleep(for: .milliseconds(20))
