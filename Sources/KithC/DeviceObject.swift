@@ -34,8 +34,11 @@ final class DeviceObject: Sendable {
                     // Freeing it is no failure.
                     if !Task.isCancelled { failure = told(error) }
                 }
-                self.state.withLock { $0.running = nil }
-                tell(false, failure)
+                // Before anybody can find that it runs no more, and say that nothing comes after.
+                self.state.withLock { state in
+                    tell(false, failure)
+                    state.running = nil
+                }
             }
         }
     }
