@@ -8,6 +8,8 @@ package struct IgnoreRules: Sendable {
     /// The most patterns, and the most bytes of one.
     static let maximumCount = 10_000
     static let maximumLength = 4_096
+    /// The most steps that all of them take for a byte of a name: a file of them is somebody else's, and is asked for each.
+    static let maximumCost = 32_768
 
     private let rules: [Rule]
 
@@ -24,6 +26,9 @@ package struct IgnoreRules: Sendable {
                 throw KithError(.invalid, "A pattern is longer than \(Self.maximumLength) bytes.")
             }
             if let rule = Rule(Array(line.utf8)) { rules.append(rule) }
+        }
+        guard rules.reduce(0, { $0 + $1.glob.cost }) <= Self.maximumCost else {
+            throw KithError(.invalid, "The patterns have more wildcards than can be looked for.")
         }
         self.rules = rules
     }
@@ -95,8 +100,24 @@ private struct Glob: Sendable {
 
     private var tokens: [Token] = []
 
+    /// The fewest bytes that match.
+    private var minimum = 0
+
+    /// The steps it takes for each byte of a name; none for one that is over at the first byte that differs.
+    var cost: Int { tokens.count == minimum ? 0 : tokens.count }
+
     /// Compiles a pattern; `nil` when it can match nothing, such as one with an open bracket.
     init?(_ pattern: ArraySlice<UInt8>) {
+        defer {
+            minimum = tokens.count { token in
+                switch token {
+                case .byte, .one, .set: true
+                case .some, .all, .skipTwo: false
+                }
+            }
+            // What `skipTwo` passes over need not be there.
+            if tokens.contains(where: { if case .skipTwo = $0 { true } else { false } }) { minimum = 0 }
+        }
         let slash = UInt8(ascii: "/")
         var index = pattern.startIndex
         while index < pattern.endIndex {
@@ -136,6 +157,7 @@ private struct Glob: Sendable {
 
     /// Tells whether all of `text` matches: follows every way through the tokens at once.
     func matches(_ text: ArraySlice<UInt8>) -> Bool {
+        guard text.count >= minimum else { return false }
         var states = [Bool](repeating: false, count: tokens.count + 1)
         var next = states
         states[0] = true

@@ -43,7 +43,7 @@ extension ContentProperties {
                 width = source.big(at + 7, 2).map { Int($0) }
                 return
             }
-            if marker == 0xFFE1, source.bytes(at: at + 4, count: 6) == Array("Exif\0\0".utf8) {
+            if marker == 0xFFE1, length >= 8, source.bytes(at: at + 4, count: 6) == Array("Exif\0\0".utf8) {
                 readExif(SourceSlice(source, from: at + 10, size: length - 8))
             }
             at += 2 + length

@@ -36,6 +36,9 @@ extension FileIndex {
         defer { namesLoading.unlock() }
         guard !names.isLoaded else { return }
         names.beginLoading()
+        var isLoaded = false
+        // Else what changes would be collected for nobody.
+        defer { if !isLoaded { names.forget() } }
         let read = try await read { database in
             var names = NameTable.Names(version: try Self.nameVersion(database), blocks: [])
             let rows = try Row.fetchCursor(
@@ -53,6 +56,7 @@ extension FileIndex {
             return names
         }
         names.load(read)
+        isLoaded = true
         releaseMemory()
     }
 

@@ -199,6 +199,7 @@ actor LibraryCollection {
         if let known = try libraries().first(where: { $0.path == path }) { return try await open(known.idText) }
         try await check(path)
         let library = try change { (directory) throws(KithError) in try directory.add(at: path) }
+        scanned[library.id] = nil
         return try await started(library.id)
     }
 
@@ -289,6 +290,8 @@ actor LibraryCollection {
         }
         defer { leaving.remove(library.id) }
         if let keeper = keepers.removeValue(forKey: library.id) { await keeper.stop() }
+        // What was scanned is not what comes in its place.
+        scanned[library.id] = nil
         return try await body(self)
     }
 

@@ -100,8 +100,8 @@ extension LibraryService {
         if try await index.hasCandidates(scope) { try await readCandidates(scope, input.library, stream) }
         var (digests, totals) = try await index.duplicates(scope, limit: limit)
         if let path {
-            let own = try await index.content(of: path).digest
-            digests = digests.filter { $0 == own }
+            // Whatever others of its size there are: the limit is one of groups that are shown.
+            digests = try await index.content(of: path).digest.map { [$0] } ?? []
             totals = DuplicateTotals()
         }
         var compared: UInt64 = 0

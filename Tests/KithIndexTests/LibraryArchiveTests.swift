@@ -59,6 +59,27 @@ import Testing
         }
     }
 
+    @Test func `an index with a journal beside it is not opened, which would play it back`() async throws {
+        let place = try await Place()
+        try LibraryArchive.checkIndex(in: place.library, isWhole: true)
+        try Data().write(to: URL(fileURLWithPath: place.library + "/index.sqlite-journal"))
+        for isWhole in [false, true] {
+            let refused = #expect(throws: KithError.self) {
+                try LibraryArchive.checkIndex(in: place.library, isWhole: isWhole)
+            }
+            #expect(refused?.code == .corrupt)
+        }
+    }
+
+    @Test func `what is usual for its locations goes with a library`() async throws {
+        let place = try await Place()
+        let index = try FileIndex(path: place.library + "/index.sqlite", logger: Logger(label: "test"))
+        try await index.setUsual(FileIndex.Usual(mode: .content, rules: LocationRules(patterns: ["*.o"])))
+        index.close()
+        try await place.export()
+        _ = try place.imported()
+    }
+
     @Test func `a library comes back as it was`() async throws {
         let place = try await Place()
         // It goes on to be used: an open transaction of another connection does not hold it up.

@@ -43,6 +43,32 @@ import Testing
         #expect(try tree.contents() == (try await tree.fresh()))
     }
 
+    @Test func `the folder of one location that is moved into another is found there`() async throws {
+        let tree = try IndexedTree()
+        try tree.make("photos")
+        try tree.make("archive")
+        try tree.write("photos/a")
+        _ = try tree.index.addLocation(at: Array(tree.path("photos").utf8))
+        let archive = try tree.index.addLocation(at: Array(tree.path("archive").utf8))
+        for location in try tree.index.locations() { _ = try await tree.index.scan(location.id) }
+        try tree.move("photos", to: "archive/photos")
+        _ = try await tree.index.scan(archive.id)
+        #expect(try tree.numbers()[tree.path("archive/photos/a")] != nil)
+    }
+
+    @Test(.enabled(if: geteuid() != 0, "needs a user for whom modes hold"))
+    func `what cannot be looked at is not gone`() async throws {
+        let tree = try IndexedTree()
+        try tree.make("kept")
+        try tree.write("kept/a")
+        let location = try tree.added()
+        _ = try await tree.index.scan(location.id)
+        #expect(chmod(tree.path("kept"), 0o400) == 0)
+        defer { chmod(tree.path("kept"), 0o700) }
+        _ = try await tree.index.scan(location.id)
+        #expect(try tree.numbers()[tree.path("kept/a")] != nil)
+    }
+
     @Test func `a location that is not there is not taken for an empty one`() async throws {
         let tree = try IndexedTree()
         try tree.write("one")

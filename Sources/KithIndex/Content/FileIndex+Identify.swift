@@ -22,6 +22,11 @@ package struct ContentCounts: Codable, Hashable, Sendable {
     package var damaged: UInt64 = 0
 
     package init() {}
+
+    /// Those of which the index knows more than before.
+    fileprivate var stored: UInt64 {
+        files.saturatingSubtracting(changed).saturatingSubtracting(gone).saturatingSubtracting(unreadable)
+    }
 }
 
 /// What whoever has files read is told, and asked.
@@ -98,8 +103,10 @@ extension FileIndex {
         _ location: Int64, depth: ContentDepth = .sampled, counts: ContentCounts? = nil,
         steps: ContentSteps = ContentSteps()
     ) async throws -> ContentCounts {
+        let before = counts ?? ContentCounts()
         let counts = try await readContent(.identify(location: location, depth), counts, steps)
-        if counts.files > 0 { tell() }
+        // Of what could not be read there is nothing new: whoever is told comes again.
+        if counts.stored > before.stored { tell() }
         return counts
     }
 

@@ -1,6 +1,14 @@
 import CKithSystem
 import KithIO
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
 /// A folder of this machine, held open; closed when nobody holds it any more.
 ///
 /// Every call blocks while the disk works.
@@ -61,7 +69,9 @@ final class OpenFolder: Sendable {
                     unsafe kith_file_stat(number, name, &info)
                 }
                 pulse?.beat()
-                guard status >= 0 else { continue }
+                // Removed meanwhile; what cannot be looked at for another reason is not gone.
+                if status == -ENOENT { continue }
+                _ = try Self.check(status)
                 let name = unsafe [UInt8](UnsafeBufferPointer(rebasing: buffer[..<Int(length)]))
                 entries.append(ListedEntry(name: name, attributes: FileAttributes(info)))
             }

@@ -180,7 +180,14 @@ enum IndexCheck {
 
     /// What nobody can have entered, by its table: a long text would be read with each search, a large number overflow.
     private static let excesses = [
-        (table: "meta", condition: "value NOT BETWEEN 0 AND 1 << 62", what: "a number in it"),
+        (
+            table: "meta",
+            condition: """
+            CASE WHEN name IN ('next', 'scans', 'names')
+                THEN typeof(value) <> 'integer' OR value NOT BETWEEN 0 AND 1 << 62 ELSE length(value) > 1 << 20 END
+            """,
+            what: "a number in it"
+        ),
         ("entry", "id NOT BETWEEN 0 AND 1 << 62 OR length(category) > 64 OR length(extension) > 1024", "an entry"),
         ("location", "id NOT BETWEEN 0 AND 1 << 62 OR length(rules) > 1 << 20 OR length(problem) > 4096", "a location"),
         ("folder", "length(problem) > 4096", "what it says of a folder"),

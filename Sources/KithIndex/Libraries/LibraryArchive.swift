@@ -293,6 +293,12 @@ extension LibraryArchive {
         var info = stat()
         // A link that leads nowhere is something, too.
         if unsafe lstat(path, &info) != 0, errno == ENOENT { return }
+        // SQLite plays a journal back before anything is read, and then deletes the file whose name stands at its end. Ours
+        // have none.
+        guard unsafe lstat(path + "-journal", &info) != 0, errno == ENOENT else {
+            throw KithError(
+                .corrupt, "The index of the library is not one: it has a journal, which SQLite would play back.")
+        }
         if isWhole { _ = try IndexCheck.checkAll(path) } else { try IndexCheck.checkSchema(path) }
     }
 }

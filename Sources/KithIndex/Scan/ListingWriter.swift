@@ -72,7 +72,7 @@ struct ListingWriter {
                 SELECT entry.id, entry.name, entry.kind, entry.size, entry.flags, entry.modified, entry.created,
                     folder.path, ifnull(folder.device, kept.device), kept.entry IS NOT NULL
                 FROM entry LEFT JOIN folder ON folder.id = entry.folder LEFT JOIN kept ON kept.entry = entry.id
-                WHERE entry.inode = ?
+                WHERE entry.inode = ? AND ifnull(folder.device, kept.device) IS NOT NULL
                 """)
     }
 
