@@ -32,8 +32,9 @@ public final class MetricsPage: Sendable {
                 .serverChannelOption(.backlog, value: 16)
                 .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                 .childChannelInitializer { channel in
-                    guard readers.enter() else { return channel.close() }
+                    // One that is refused was counted, too.
                     channel.closeFuture.whenComplete { _ in readers.leave() }
+                    guard readers.enter() else { return channel.close() }
                     return channel.eventLoop.makeCompletedFuture {
                         let pipeline = channel.pipeline.syncOperations
                         try pipeline.configureHTTPServerPipeline(withPipeliningAssistance: false)
