@@ -65,6 +65,10 @@ private final class PipeEnd: ByteStream {
 
 /// A bounded first-in-first-out queue of bytes between one writing and one reading task.
 package final class ByteQueue: Sendable {
+    /// Writes of fewer bytes are put together, where more than a few wait.
+    private static let small = 1 << 10
+    private static let few = 64
+
     private struct State {
         var chunks: [[UInt8]] = []
         /// The first chunk still holding unread bytes, and how many of it were read.
@@ -156,7 +160,14 @@ package final class ByteQueue: Sendable {
                 precondition(!state.isFinished, "a stream was written to after finish()")
                 let taken = min(rest.count, self.capacity - state.count)
                 guard taken > 0 else { return (0, nil) }
-                state.chunks.append(taken == bytes.count ? bytes : Array(rest.prefix(taken)))
+                // An array of its own for each byte would cost fifty.
+                if taken < Self.small, state.chunks.count - state.head > Self.few, let last = state.chunks.last,
+                    last.count < Self.small
+                {
+                    state.chunks[state.chunks.count - 1] += rest.prefix(taken)
+                } else {
+                    state.chunks.append(taken == bytes.count ? bytes : Array(rest.prefix(taken)))
+                }
                 state.count += taken
                 let reader = state.reader
                 state.reader = nil

@@ -137,6 +137,8 @@ public struct FilesService: Service {
             let (folder, name) = try path.parent()
             try attempt("make the folder", path.shown) { () throws(Errno) in
                 try folder.makeFolder(name, mode: mode)
+                // Of those that were asked for the mask of this process takes nothing away.
+                if mode != 0o777 { try folder.open(name: name, .folder).setMode(mode) }
             }
             return Nothing()
         }

@@ -240,7 +240,7 @@ public final class InboxService: Service {
             return entry
         }
         // Whatever ends this call ends the offer.
-        defer { _ = end(id, .withdrawn) }
+        defer { if !state.withLock({ $0.table.isReceiving(id) }) { _ = end(id, .withdrawn) } }
         let stream = try await pending.accept()
         try await stream.send(Offers.Answer(state: .waiting, id: id))
         if Self.isAccepted(entry, by: rule) {
@@ -321,6 +321,8 @@ public final class InboxService: Service {
                     _ = try await Transfer.receive(
                         into: path, options: Files.ReceiveOptions(overwrite: false, intoFolder: true),
                         origin: .download,
+                        // The bytes that come are counted: they must not grow here.
+                        compress: .never,
                         over: stream, on: self.disk, active: self.active, progress: progress)
                 }
                 group.addTask {
@@ -361,7 +363,7 @@ public final class InboxService: Service {
     static func mostBytes(of entry: Inbox.Entry) -> UInt64 {
         let (names, isTooMuch) = entry.files.multipliedReportingOverflow(by: 8 << 10)
         let (all, overflow) = entry.bytes.addingReportingOverflow(isTooMuch ? .max : names)
-        let (sum, last) = all.addingReportingOverflow(16 << 20)
+        let (sum, last) = all.addingReportingOverflow(1 << 20)
         return overflow || last ? .max : sum
     }
 }

@@ -146,6 +146,9 @@ struct InboxTable {
         return open[index]
     }
 
+    /// Whether an offer is being received: what comes of it is said when that is over, whatever its sender does meanwhile.
+    func isReceiving(_ id: String) -> Bool { open.contains { $0.entry.id == id && $0.entry.state == .receiving } }
+
     /// So many bytes have come.
     mutating func received(_ bytes: UInt64, of id: String) {
         guard let index = open.firstIndex(where: { $0.entry.id == id }) else { return }

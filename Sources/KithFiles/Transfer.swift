@@ -439,10 +439,13 @@ final class AnswerQueue: Sendable {
     func put(_ frame: TransferFrame) throws {
         let waiter = try state.withLock { state throws -> Waiter<Void>? in
             guard !state.isFinished else { return nil }
-            try frame.append(to: &state.bytes)
-            guard state.bytes.count <= Self.maximum else {
+            var bytes: [UInt8] = []
+            try frame.append(to: &bytes)
+            // Before it is kept: there are those who go on without it.
+            guard state.bytes.count + bytes.count <= Self.maximum else {
                 throw KithError(.exhausted, "The other end does not read this end's answers.")
             }
+            state.bytes += bytes
             return state.waiter.take()
         }
         waiter?.resume()

@@ -8,6 +8,8 @@ package final class TransferProgress: Sendable {
         var progress = Files.Progress()
         var skippedCount: UInt64 = 0
         var changes: [Files.Change] = []
+        /// The bytes of their paths.
+        var changeBytes = 0
         var failure: KithError?
         var isAllSent = false
         var isConnected = false
@@ -17,6 +19,7 @@ package final class TransferProgress: Sendable {
     /// So many entries are kept between two reports; beyond, they are only counted.
     private static let maximumSkipped = 100
     private static let maximumChanges = 100_000
+    private static let maximumChangeBytes = 16 << 20
     /// So many bytes of paths go into one report.
     private static let maximumReport = 256 << 10
 
@@ -71,7 +74,12 @@ package final class TransferProgress: Sendable {
     /// So many are kept between two reports; the one that reports asks again until there are none.
     func note(_ change: Files.Change) {
         state.withLock { state in
-            if state.changes.count < Self.maximumChanges / share { state.changes.append(change) }
+            let bytes = state.changeBytes + change.path.bytes.count
+            guard state.changes.count < Self.maximumChanges / share, bytes <= Self.maximumChangeBytes / share else {
+                return
+            }
+            state.changes.append(change)
+            state.changeBytes = bytes
         }
     }
 
@@ -186,6 +194,7 @@ package final class TransferProgress: Sendable {
                 count += 1
             }
             report.changes = Array(state.changes.prefix(count))
+            state.changeBytes -= report.changes.reduce(0) { $0 + $1.path.bytes.count }
             state.changes.removeFirst(count)
             return report
         }

@@ -394,7 +394,8 @@ extension HostedShellEngine {
         }
         if let redraw = client.redraw, screen != nil {
             if let late = redraw.awaitsPause, !isPaused, now < late, case .running = phase { return .waitUntil(late) }
-            if isDrawn(client), let last = client.lastDrawn, now < last + Self.frameInterval {
+            // A viewer may ask for it as often as it likes: by its size, which may be this one's.
+            if isDrawn(client) || !client.isInteractive, let last = client.lastDrawn, now < last + Self.frameInterval {
                 return .waitUntil(last + Self.frameInterval)
             }
             client.redraw = nil

@@ -145,8 +145,8 @@ extension Terminal {
 
     private mutating func repeatCharacter(_ count: Int) {
         guard let scalar = lastPrinted else { return }
-        // More than the screen holds changes nothing but the scrollback.
-        for _ in 0..<min(count, columns * rowCount) { print(scalar) }
+        // A row at the most, as other terminals have it: each takes as long as it types, for a few bytes.
+        for _ in 0..<min(count, columns) { print(scalar) }
     }
 
     private mutating func secondaryControl(_ final: UInt8) {

@@ -117,7 +117,7 @@ import Testing
     @Test func `an offer's stream gives no more than was agreed to, names and folders included`() async throws {
         var table = InboxTable()
         let small = try table.offer(offer("a"), id: "a", from: try device(1), name: "ana", at: 0)
-        #expect(InboxService.mostBytes(of: small) == 10 + (8 << 10) + (16 << 20))
+        #expect(InboxService.mostBytes(of: small) == 10 + (8 << 10) + (1 << 20))
         var huge = small
         (huge.bytes, huge.files) = (UInt64(Int64.max), .max)
         #expect(InboxService.mostBytes(of: huge) == .max)

@@ -511,6 +511,12 @@ final class OperationRun {
             guard let place = copy.destination, let landed = copy.landed, let there = try files.identity(place),
                 landed.matches(there)
             else { return skip(index, "its copy is not as it was made") }
+            // On the disk under its name before this one is gone from it.
+            let around = place.splitAtName.folder
+            if changed.contains(around) {
+                try files.sync(folder: around)
+                changed.remove(around)
+            }
         }
         let (folder, name) = source.splitAtName
         do throws(Errno) {
