@@ -83,10 +83,11 @@ struct Root: AsyncParsableCommand {
         _ = PassphraseInput.fromEnvironment
         InvitationText.hideArguments()
         ignoreBrokenPipes()
-        var json = CommandLine.arguments.contains("--json")
+        func asksForJSON(_ words: [String]) -> Bool { words.prefix(while: { $0 != "--" }).contains("--json") }
+        var json = asksForJSON(CommandLine.arguments)
         do {
             var (command, words) = try parse(withSettings: Array(CommandLine.arguments.dropFirst()))
-            json = words.contains("--json")
+            json = asksForJSON(words)
             // Whatever asked for it, from here on everybody sees it, also what is started.
             if words.prefix(while: { $0 != "--" }).contains("--plain") { unsafe setenv("KITH_PLAIN", "1", 1) }
             if var asynchronous = command as? any AsyncParsableCommand {

@@ -63,7 +63,7 @@ struct BrowseCommand: AsyncParsableCommand {
             throw KithError(
                 .unsupported, "This draws on a whole terminal, and this one is to stay plain. \(instead)")
         }
-        let here = Location.folder(Folder(device: nil, path: Files.Path(FileManager.default.currentDirectoryPath)))
+        let here = Location.folder(Folder(device: nil, path: Files.Path(try RemotePath.currentFolder())))
         var options = Browser.Options(left: here, right: .devices)
         switch places.count {
         case 1:

@@ -216,12 +216,11 @@ struct BrowserWork: Sendable {
                 Files.Exists.self, Files.Exists.Input(path: destination.path), on: destination.device)
             guard let kind = there.kind else { return [] }
             isFolder = kind == .folder
-            if kind == .file { return [destination.path] }
+            if kind != .folder { return [destination.path] }
         }
         let folder = Folder(device: destination.device, path: destination.path)
         var present: [Files.Path] = []
-        // More than these are not asked about: the answer would be a list nobody reads.
-        for source in order.sources.prefix(200) {
+        for source in order.sources {
             let path = folder.path(of: Folder(device: nil, path: source.path).name)
             let there = try await client.call(Files.Exists.self, Files.Exists.Input(path: path), on: destination.device)
             if there.kind != nil { present.append(path) }

@@ -58,11 +58,25 @@ struct CpCommand: AsyncParsableCommand {
         guard planning.isUsed || conflicts == .ask else {
             throw ValidationError("--on-conflict goes with --plan or --confirm; -n leaves what is there.")
         }
+        if planning.isUsed, let option = ignoredByPlans {
+            throw ValidationError("\(option) does not go with --plan and --confirm.")
+        }
         if planning.confirm != nil {
             guard paths.isEmpty else { throw ValidationError("--confirm goes without paths: the plan has them.") }
             return
         }
         guard paths.count >= 2 else { throw ValidationError("Name what to copy, then where to.") }
+    }
+
+    /// An option that a plan knows nothing of.
+    private var ignoredByPlans: String? {
+        let used = [
+            ("--exclude", !transfer.exclude.isEmpty), ("--exclude-from", !transfer.excludeFrom.isEmpty),
+            ("--checksum", transfer.checksum), ("--update", transfer.update), ("--hard-links", transfer.hardLinks),
+            ("--limit", transfer.limit != nil), ("--parallel", transfer.parallel != nil),
+            ("--no-preserve", noPreserve), ("--dry-run", dryRun),
+        ]
+        return used.first { $0.1 }?.0
     }
 
     func run() async throws {

@@ -485,17 +485,19 @@ struct UpCommand: AsyncParsableCommand {
         if let port { arguments += ["--port", String(port)] }
         if let metrics { arguments += ["--metrics", metrics.description] }
         if let shell { arguments += ["--shell", shell] }
-        if screen != "auto" { arguments += ["--screen-source", screen] }
+        // Also what is usual: the file of settings, which is read again, may say otherwise.
+        arguments += ["--screen-source", screen]
         if let screenPasswordFile { arguments += ["--screen-source-password-file", screenPasswordFile] }
-        if withoutDiscovery { arguments.append("--no-discovery") }
-        if withoutResponder { arguments.append("--no-dns-sd") }
-        if withoutGroup { arguments.append("--no-group") }
-        if withIrohName { arguments.append("--iroh-name") }
+        let flags = [
+            ("no-discovery", withoutDiscovery), ("no-dns-sd", withoutResponder), ("no-group", withoutGroup),
+            ("iroh-name", withIrohName), ("relay", hostsRelay), ("no-port-mapping", withoutPortMapping),
+            ("save-power", savesPower),
+        ]
+        arguments += flags.map { "--\($0.0)=\($0.1 ? "yes" : "no")" }
         if let group { arguments += ["--discovery-group", group.description] }
         for peer in peers { arguments += ["--peer", peer.description] }
         for relay in relays { arguments += ["--use-relay", relay?.description ?? "none"] }
         for directory in directories { arguments += ["--directory", directory?.description ?? "none"] }
-        if hostsRelay { arguments.append("--relay") }
         if let relayPlace { arguments += ["--relay-address", relayPlace.description] }
         if let relayListen { arguments += ["--relay-listen", relayListen.description] }
         if let relaySTUN { arguments += ["--relay-stun", relaySTUN] }
@@ -506,8 +508,6 @@ struct UpCommand: AsyncParsableCommand {
         defer { for (_, file) in handovers where file.isTemporary { unsafe unlink(file.path) } }
         for (name, file) in handovers { arguments += ["--\(name)", "@" + file.path] }
         if let apiPort { arguments += ["--api-port", String(apiPort)] }
-        if withoutPortMapping { arguments.append("--no-port-mapping") }
-        if savesPower { arguments.append("--save-power") }
         arguments += globals.traceArguments
         if globals.verbose { arguments.append("--verbose") }
         let passphrase = try globals.passphrase()

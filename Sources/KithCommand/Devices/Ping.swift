@@ -66,10 +66,18 @@ struct PingCommand: AsyncParsableCommand {
 
     func run() async throws {
         let (sent, times, place) = (Locked(0), Locked<[Double]>([]), Locked<String?>(nil))
-        let ending = try await Signals.untilInterrupted { try await send(counting: sent, into: times, by: place) }
-        // Like the ping for hosts: a person who has seen enough is shown what there was.
+        var (signal, failure): (Int32?, (any Error)?)
+        do {
+            signal = try await Signals.untilInterrupted { try await send(counting: sent, into: times, by: place) }
+                .signal
+        } catch {
+            failure = error
+            guard !times.value.isEmpty else { throw error }
+        }
+        // Like the ping for hosts: a person who has seen enough, or whose device went, is shown what there was.
         try summarize(sent: sent.value, times.value, by: place.value)
-        if times.value.isEmpty, let signal = ending.signal { throw ExitCode(128 + signal) }
+        if let failure { throw failure }
+        if times.value.isEmpty, let signal { throw ExitCode(128 + signal) }
     }
 
     /// Sends so many, or for ever.

@@ -23,6 +23,12 @@ struct CatCommand: AsyncParsableCommand {
     @Flag(help: "Pass control characters on to the terminal.") var raw = false
     @Argument(help: "The files: DEVICE:PATH.") var paths: [RemotePath]
 
+    func validate() throws {
+        guard offset.sign == nil, length?.sign == nil else {
+            throw ValidationError("--offset and --length take a number without a sign. From the end: kith tail -c")
+        }
+    }
+
     func run() async throws {
         var output = TerminalText(raw: raw)
         try await withClient(globals) { client in

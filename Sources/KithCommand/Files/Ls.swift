@@ -93,14 +93,19 @@ struct LsCommand: AsyncParsableCommand {
                 if !folders.isEmpty { printLine() }
             }
             var left = PathList(folders.map(\.path), globals, isAlone: !hasSeveral)
-            try await left.forEach { path in
-                let (device, folder) = try path.remote()
-                try await show(folder, on: device)
+            do {
+                try await left.forEach { path in
+                    let (device, folder) = try path.remote()
+                    try await show(folder, on: device)
+                }
+            } catch let error where error is ExitCode {
+                failure = failure ?? error
+            }
+            // What was found is said all the same.
+            if globals.json, failure == nil || !listings.isEmpty {
+                printLine(try !hasSeveral && !recursive ? jsonText(listings.first?.entries ?? []) : jsonText(listings))
             }
             if let failure { throw failure }
-        }
-        if globals.json {
-            printLine(try !hasSeveral && !recursive ? jsonText(listings.first?.entries ?? []) : jsonText(listings))
         }
         if !isComplete { throw ExitCode(KithError.Code.internal.exitStatus) }
     }

@@ -59,6 +59,12 @@ struct PrivateCopy {
         return [UInt8](data)
     }
 
+    /// Tells whether there is anything else than `bytes` now, or that is not known.
+    func isEdited(from bytes: [UInt8]) -> Bool {
+        guard (try? contents(limit: bytes.count)) == bytes else { return true }
+        return (try? FileManager.default.contentsOfDirectory(atPath: folder))?.count != 1
+    }
+
     /// Overwrites and removes it, and what the editor left beside it.
     func wipe() {
         // What cannot be removed is in a folder nobody else can enter.

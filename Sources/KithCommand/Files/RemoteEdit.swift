@@ -21,19 +21,25 @@ struct RemoteEdit {
         let copy = try PrivateCopy(named: file, holding: original ?? [])
         var isKept = false
         defer { if !isKept { copy.wipe() } }
-        let status = try await Editor.run(on: copy.path)
-        guard status == 0 else {
-            throw KithError(.cancelled, "The editor ended with status \(status). Nothing was written.")
-        }
-        let edited = try copy.contents(limit: Self.sizeLimit)
-        if edited == original || (original == nil && edited.isEmpty) { return false }
         do {
+            let status = try await Editor.run(on: copy.path)
+            guard status == 0 else {
+                throw KithError(.cancelled, "The editor ended with status \(status). Nothing was written.")
+            }
+            let edited = try copy.contents(limit: Self.sizeLimit)
+            if edited == original || (original == nil && edited.isEmpty) { return false }
             try await write(edited, to: file, replacing: original)
-        } catch let error as KithError {
+            return true
+        } catch {
+            guard copy.isEdited(from: original ?? []) else { throw error }
+            // Whatever went wrong, what was written is the person's: also what an editor left beside it for such a case.
             isKept = true
-            throw KithError(error.code, "\(error.message) Your copy is kept in \(copy.path)", cause: error)
+            guard let known = error as? KithError else {
+                note("Your copy is kept in \(copy.path)")
+                throw error
+            }
+            throw KithError(known.code, "\(known.message) Your copy is kept in \(copy.path)", cause: error)
         }
-        return true
     }
 
     /// Follows links to the file itself: the link stays what it is.

@@ -37,10 +37,21 @@ struct RemotePath: Hashable {
         Files.Location(device: device, path: Files.Path(device == nil ? try Self.absolute(path) : path))
     }
 
+    /// The folder that this command was started in.
+    ///
+    /// - Throws: `.notFound` when it was removed: what is named from there would be sought at the top of the file system.
+    static func currentFolder() throws -> String {
+        let folder = FileManager.default.currentDirectoryPath
+        guard !folder.isEmpty else {
+            throw KithError(.notFound, "The folder that you are in is gone. Change to another one: cd")
+        }
+        return folder
+    }
+
     /// A local path from the top: the device's process works in another folder.
     static func absolute(_ path: String) throws -> String {
         guard !path.isEmpty else { throw KithError(.invalid, "A path cannot be empty.") }
-        let full = path.hasPrefix("/") ? path : FileManager.default.currentDirectoryPath + "/" + path
+        let full = path.hasPrefix("/") ? path : try currentFolder() + "/" + path
         var names = full.split(separator: "/").map(String.init)
         guard names.contains("..") || names.contains(".") else { return full }
         // Only the system knows what `..` is behind a link.

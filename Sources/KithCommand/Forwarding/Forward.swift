@@ -148,7 +148,8 @@ struct ForwardCommand: AsyncParsableCommand {
     /// Keeps the rules up until asked to stop.
     private func keepUp(_ forwards: ForwardSet, _ device: String) async throws {
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm, .sighup)
-        let display = ForwardDisplay(isLive: !globals.json && isatty(STDERR_FILENO) == 1, isJSON: globals.json)
+        let isLive = !globals.json && !isPlainTerminal && isatty(STDERR_FILENO) == 1
+        let display = ForwardDisplay(isLive: isLive, isJSON: globals.json)
         try await withClient(globals) { client in
             try await forwards.whileUp(to: device, client: client, changed: { display.show($0) }) { running in
                 display.begin(running)

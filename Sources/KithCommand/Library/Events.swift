@@ -145,7 +145,7 @@ struct EventsCommand: AsyncParsableCommand {
             let names =
                 tags.added.map { "+\(printable($0))" } + tags.removed.map { "-\(printable($0))" }
                 + tags.deleted.map { "\(printable($0)) deleted" }
-            let count = tags.paths.count + Int(clamping: tags.more)
+            let count = tags.paths.count.saturatingAdding(Int(clamping: tags.more))
             let files =
                 count == 1 && tags.more == 0
                 ? " \(printable(tags.paths[0].description))" : count > 0 ? " \(grouped(count)) files" : ""
@@ -202,7 +202,7 @@ private struct JobLines {
             last[job.id] = job.state.isFinal ? nil : event.time
         case .jobRemoved(let job): last[job.id] = nil
         case .jobProgressed(let job):
-            guard event.time - (last[job.id] ?? 0) >= 1_000 else { return false }
+            guard event.time.saturatingSubtracting(last[job.id] ?? 0) >= 1_000 else { return false }
             last[job.id] = event.time
         default: break
         }

@@ -37,6 +37,7 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
         guard (1...10_000).contains(limit) else { throw ValidationError("--limit takes 1 to 10,000.") }
         guard folders.count <= 100 else { throw ValidationError("At most 100 folders at a time.") }
         guard of == nil || folders.isEmpty else { throw ValidationError("--of goes with no folder.") }
+        guard minimumSize.sign == nil else { throw ValidationError("--min-size takes a size without a sign.") }
     }
 
     /// What is printed as JSON.
@@ -138,7 +139,9 @@ struct FindDuplicatesCommand: AsyncParsableCommand {
             return note(
                 isEmpty
                     ? "The library is empty. `kith add FOLDER` adds what is in a folder."
-                    : "No two files of the library have the same content.")
+                    : (input.folders ?? []).isEmpty && input.minimumSize ?? 1 <= 1
+                        ? "No two files of the library have the same content."
+                        : "No two files of that size, in those folders, have the same content.")
         }
         printLine(
             "\(grouped(totals.groups)) group\(totals.groups == 1 ? "" : "s"), \(grouped(totals.files)) file\(totals.files == 1 ? "" : "s") more than needed: \(Wording.size(totals.waste)) could be saved."

@@ -86,7 +86,7 @@ struct LibraryLocationsCommand: AsyncParsableCommand {
             ["NAME", "FILES", "FOLDERS", "SCANNED", "STATE", "PATH"],
             locations.map { location in
                 [
-                    printable(location.name), grouped(location.entries - (location.folders ?? 0)),
+                    printable(location.name), grouped(location.entries.saturatingSubtracting(location.folders ?? 0)),
                     location.folders.map { grouped($0) } ?? "-",
                     location.scanned.map { relative($0) } ?? "never", state(location) + mode(location),
                     printable(location.path.description),

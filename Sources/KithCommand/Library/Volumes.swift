@@ -99,20 +99,21 @@ struct VolumesTestCommand: AsyncParsableCommand {
             defer { line.clear() }
             let job = try await client.call(Volumes.Test.self, .init(path: path, size: size << 20)).job
             line.show("Measuring \(printable(path.description))")
-            while true {
-                if let speed = try await client.call(Volumes.TestResult.self, .init(job: job)).speed {
-                    line.clear()
-                    if globals.json { return printLine(try jsonText(speed)) }
-                    printLine("write  \(Wording.size(speed.write))/s")
-                    printLine("read   \(Wording.size(speed.read))/s")
-                    return note(
-                        speed.bypassesCache
-                            ? "The cache was bypassed."
-                            : "This file system cannot bypass the cache: what is read may come from it, and be too fast."
-                    )
-                }
-                try await Task.sleep(for: .milliseconds(100))
+            // One that is paused or fails says so.
+            for try await change in try await client.open(Jobs.Follow.self, .init(id: job, runs: true)).stream.messages {
+                if let now = change.job, try isDone(now) { break }
             }
+            guard let speed = try await client.call(Volumes.TestResult.self, .init(job: job)).speed else {
+                throw KithError(.closed, "This device stops before the volume was measured.")
+            }
+            line.clear()
+            if globals.json { return printLine(try jsonText(speed)) }
+            printLine("write  \(Wording.size(speed.write))/s")
+            printLine("read   \(Wording.size(speed.read))/s")
+            note(
+                speed.bypassesCache
+                    ? "The cache was bypassed."
+                    : "This file system cannot bypass the cache: what is read may come from it, and be too fast.")
         }
     }
 }

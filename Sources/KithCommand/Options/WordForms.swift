@@ -12,7 +12,7 @@ enum WordForms {
         switch words.first {
         case "head", "tail": counted(words)
         case "find": try joined(words)
-        case "cp", "sync": words.map(transferring)
+        case "cp", "sync": transferring(words)
         default: words
         }
     }
@@ -35,6 +35,20 @@ enum WordForms {
             if !rest.isEmpty { result.append("-" + rest) }
         }
         return result
+    }
+
+    /// Those in front of a `--`, without the values of options.
+    private static func transferring(_ words: [String]) -> [String] {
+        let valued = [
+            "--exclude", "--exclude-from", "--limit", "--parallel", "--retry-for", "--compress", "--on-conflict",
+            "--confirm", "--data", "--qlog", "--key-log", "--passphrase-fd",
+        ]
+        var isOver = false
+        return words.indices.map { index in
+            isOver = isOver || words[index] == "--"
+            let isValue = index > 0 && valued.contains(words[index - 1])
+            return isOver || isValue ? words[index] : transferring(words[index])
+        }
     }
 
     /// `-avz` as `-aiz`: a `v` among other letters asks for names, as rsync's; alone it is the log of every command.

@@ -82,6 +82,12 @@ struct ScreenShotCommand: AsyncParsableCommand {
         completion: .file(extensions: ["png"]))
     var output: String
 
+    func validate() throws {
+        guard output != "-" || !globals.json else {
+            throw ValidationError("--json goes with a file: -o - has the picture on standard output.")
+        }
+    }
+
     func run() async throws {
         try await withClient(globals) { client in
             var options = ScreenViewer.Options()
@@ -121,7 +127,7 @@ struct ScreenShotCommand: AsyncParsableCommand {
 
     private func write(_ bytes: [UInt8]) throws {
         if output == "-" {
-            FileHandle.standardOutput.write(Data(bytes))
+            try writeOutput(Data(bytes))
         } else {
             do {
                 try Data(bytes).write(to: URL(fileURLWithPath: output), options: .atomic)

@@ -49,7 +49,7 @@ struct ScreenWindowOptions: ParsableArguments {
             device: device, scale: scale, isFullScreen: isFullScreen, isViewOnly: view.isViewOnly,
             mayControl: !view.isViewOnly, grabsKeyboard: grabsKeyboard, showsStatistics: showsStatistics)
         let showsStatistics = showsStatistics
-        let line = Locked(StatusLine(isShown: showsStatistics, isPlain: false))
+        let line = Locked(StatusLine(isShown: showsStatistics, isPlain: isPlainTerminal))
         return WindowDisplay(
             options, program: program, environment: ProcessInfo.processInfo.environment,
             services: WindowDisplay.Services(

@@ -49,7 +49,7 @@ struct WeekHours {
     private static func minute(_ text: Substring) -> UInt16? {
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         guard parts.count == 2, parts[1].count == 2, let hour = UInt16(parts[0]), let minute = UInt16(parts[1]),
-            minute < 60, hour * 60 + minute <= 1_440
+            minute < 60, hour <= 24, hour * 60 + minute <= 1_440
         else { return nil }
         return hour * 60 + minute
     }

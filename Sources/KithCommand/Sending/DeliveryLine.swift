@@ -8,7 +8,7 @@ struct DeliveryLine {
     private let isShown: Bool
     private var isDrawn = false
 
-    init(isShown: Bool) { self.isShown = isShown && isatty(STDERR_FILENO) == 1 }
+    init(isShown: Bool) { self.isShown = isShown && !isPlainTerminal && isatty(STDERR_FILENO) == 1 }
 
     /// Draws it anew.
     mutating func show(_ text: String) {

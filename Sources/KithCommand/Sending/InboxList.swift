@@ -37,7 +37,7 @@ struct InboxList: AsyncParsableCommand {
     }
 
     private func follow() async throws {
-        try await withClient(globals) { client in
+        try await withClient(globals, listening: true) { client in
             let stream = try await client.open(Inbox.Watch.self, Nothing()).stream
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -29,6 +29,7 @@ struct InboxRule: AsyncParsableCommand {
         guard action == .accept || (to == nil && max == nil) else {
             throw ValidationError("--to and --max go with accept.")
         }
+        guard max?.sign == nil else { throw ValidationError("--max takes a size without a sign.") }
     }
 
     func run() async throws {

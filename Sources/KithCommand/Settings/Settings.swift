@@ -78,7 +78,7 @@ struct Settings {
         } catch let error as CocoaError where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile {
             guard mustExist else { return nil }
             throw KithError(
-                .notFound, "There is no configuration file at \(path), which $KITH_CONFIG names.", cause: error)
+                .notFound, "There is no configuration file at \(path).", cause: error)
         } catch {
             throw KithError(
                 .denied, "The configuration file \(path) cannot be read: \(error.localizedDescription)", cause: error)

@@ -173,9 +173,23 @@ struct ShellCommand: AsyncParsableCommand {
         }
         guard !ends || session != nil else { throw ValidationError("--end takes the name of a shell (--list).") }
         guard !views || attaches else { throw ValidationError("--view goes with --attach.") }
+        if attaches || lists || ends, let option = ofNewShells {
+            throw ValidationError(
+                "\(option) is said when a shell is opened. Later: kith shell \(device ?? "DEVICE") --share WAY NAME, alone."
+            )
+        }
         guard !views || escape != "none" else {
             throw ValidationError("--view needs an escape character to leave by: drop --escape none.")
         }
+    }
+
+    /// An option that only a shell that is opened takes.
+    private var ofNewShells: String? {
+        let used = [
+            ("--share", share != nil), ("--keep", keep != nil), ("-C", directory != nil), ("-A", forwardsAgent),
+            ("-t", wantsTerminal),
+        ]
+        return used.first { $0.1 }?.0
     }
 
     func run() async throws {

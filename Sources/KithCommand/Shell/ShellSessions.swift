@@ -49,7 +49,7 @@ enum ShellSessions {
             sessions.map { session in
                 let clients =
                     if let left = session.endsIn {
-                        "none, ends \(relative(now + left, now: now))"
+                        "none, ends \(relative(now.saturatingAdding(left), now: now))"
                     } else {
                         "\(session.clients)"
                     }

@@ -9,7 +9,7 @@ import KithWire
 ///
 /// - Throws: `.invalid`, saying what to pass, when there is no terminal to ask on.
 func confirm(_ question: String, orPass flag: String) throws -> Bool {
-    guard isatty(STDIN_FILENO) == 1 else {
+    guard canAsk else {
         throw KithError(.invalid, "\(question) There is no terminal to ask on: pass \(flag) to mean it.")
     }
     return try ask(question)

@@ -28,7 +28,7 @@ enum TerminalPrompt {
             close(withdraw)
         }
         forgetTypedAhead()
-        FileHandle.standardError.write(Data(prompt.utf8))
+        noteInLine(prompt)
         return try await withTaskCancellationHandler {
             let line = Promise<Result<String?, any Error>>()
             let thread = Thread { line.fulfil(Result { try read(until: withdrawal) }) }
