@@ -8,11 +8,21 @@ struct AppliedProposals: Sendable {
     let required: RequiredCapabilities?
 }
 
+extension AuthenticationService {
+    /// Shows the service members whose keys are to be noted.
+    func admitOrRefuse(_ members: [Admission]) throws(MLSError) {
+        guard members.isEmpty || admit(members) else { throw .credentialRejected }
+    }
+
+    /// Shows the service the members of a group that is being joined.
+    func admit(membersOf tree: RatchetTree) throws(MLSError) {
+        try admitOrRefuse(tree.members.map { $0.leaf.admission(replacing: nil) })
+    }
+}
+
 extension LeafNode {
-    func admit(replacing old: SignaturePublicKey?, _ authentication: any AuthenticationService) throws(MLSError) {
-        guard authentication.admit(credential, signatureKey: signatureKey, replacing: old) else {
-            throw .credentialRejected
-        }
+    func admission(replacing old: SignaturePublicKey?) -> Admission {
+        Admission(credential, signatureKey: signatureKey, replacing: old)
     }
 }
 
@@ -80,17 +90,18 @@ extension PublicState {
 
     /// Shows the application the members that a commit brings, or whose keys it changes; called when all else is good.
     func admit(_ change: EpochChange, _ authentication: any AuthenticationService) throws(MLSError) {
-        for member in change.added { try member.node.admit(replacing: nil, authentication) }
+        var members = change.added.map { $0.node.admission(replacing: nil) }
         for member in change.updated {
             guard let old = tree.leaf(member.leaf) else { throw .blankLeaf }
             guard old.signatureKey != member.node.signatureKey || old.credential != member.node.credential else {
                 continue
             }
-            try member.node.admit(replacing: old.signatureKey, authentication)
+            members.append(member.node.admission(replacing: old.signatureKey))
         }
+        try authentication.admitOrRefuse(members)
     }
 
-    private func checkExternalSenders(
+    func checkExternalSenders(
         _ extensions: [Extension], _ authentication: any AuthenticationService
     ) throws(MLSError) {
         guard let senders = try extensions.decoded(.externalSenders, as: ExternalSenders.self)?.senders else { return }

@@ -15,6 +15,23 @@ public enum CredentialEvent: Hashable, Sendable {
     case externalSender
 }
 
+/// A member whose key a service is asked to note.
+public struct Admission: Hashable, Sendable {
+    /// The member's credential.
+    public let credential: Credential
+    /// The key it signs with.
+    public let signatureKey: SignaturePublicKey
+    /// The key that it had as a member; nil for one that is new.
+    public let replaced: SignaturePublicKey?
+
+    /// Takes all three.
+    public init(_ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey?) {
+        self.credential = credential
+        self.signatureKey = signatureKey
+        replaced = old
+    }
+}
+
 /// Says who is who: the application's half of authentication (RFC 9420 §5.3.1).
 ///
 /// It is asked in the middle of an operation and must answer at once; an application that has to ask others does so
@@ -35,6 +52,10 @@ public protocol AuthenticationService: Sendable {
     ///
     /// `old` is the key that it had as a member. By default nothing is noted, and nobody refused.
     func admit(_ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey?) -> Bool
+    /// Notes the keys of all members that a group or a commit brings, as ``admit(_:signatureKey:replacing:)`` does each.
+    ///
+    /// A service that keeps what it notes overrides this, to note either all or, when it refuses one, nothing.
+    func admit(_ members: [Admission]) -> Bool
     /// Tells whether a member may replace one credential by another.
     func isSuccessor(_ new: Credential, of old: Credential) -> Bool
     /// Tells whether two credentials stand for the same participant in two groups (§11.2, §11.3).
@@ -52,6 +73,11 @@ extension AuthenticationService {
     public func admit(
         _ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey?
     ) -> Bool { true }
+
+    /// Notes one after the other, to the first that is refused.
+    public func admit(_ members: [Admission]) -> Bool {
+        members.allSatisfy { admit($0.credential, signatureKey: $0.signatureKey, replacing: $0.replaced) }
+    }
 }
 
 /// Believes every credential and holds a member to its first; for tests, and where signature keys are pinned elsewhere.

@@ -69,7 +69,7 @@ extension ExternalJoin {
         try path.leafNode.validate(
             suite, at: LeafLocation(groupID: info.groupContext.groupID, leafIndex: leaf), lifetime: nil)
         try path.tree.checkCommonSupport(extensions: applied.extensions, required: applied.required)
-        for member in path.tree.members { try member.leaf.admit(replacing: nil, configuration.authentication) }
+        try configuration.authentication.admit(membersOf: path.tree)
         var context = try old.provisionalContext(path.tree, applied.extensions)
         let update = try applied.tree.encrypt(
             suite, path, context: context.encoded, excluding: [], executor: configuration.executor)

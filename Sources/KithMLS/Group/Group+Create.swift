@@ -17,7 +17,7 @@ extension Group {
         try leaf.validate(
             suite, at: LeafLocation(groupID: groupID, leafIndex: 0),
             lifetime: LifetimeRule(now: nil, maximum: configuration.maximumLifetime))
-        try leaf.admit(replacing: nil, configuration.authentication)
+        try configuration.authentication.admitOrRefuse([leaf.admission(replacing: nil)])
         let tree = RatchetTree(leaf)
         try tree.checkCommonSupport(
             extensions: extensions, required: extensions.decoded(.requiredCapabilities))

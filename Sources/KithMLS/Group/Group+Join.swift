@@ -89,7 +89,7 @@ extension Group {
             suite, epochSecret: schedule.epochSecret(context: context.encoded), context: context, tree: tree)
         guard constantTimeEqual(derived.confirmationTag, info.confirmationTag) else { throw .invalidConfirmationTag }
         if let ancestor { try ancestor.check(context, tree, configuration.authentication) }
-        for member in tree.members { try member.leaf.admit(replacing: nil, configuration.authentication) }
+        try configuration.authentication.admit(membersOf: tree)
         let earlier: ResumptionKeys? = try info.extensions.decoded(.resumptionKeys)
         self.init(
             derived.state(suite, context: context, tree: tree, keys: treeKeys), signatureKey: bundle.signatureKey,

@@ -17,51 +17,55 @@ extension Group {
         try checkUsable()
         guard pending == nil else { throw .commitPending }
         let keys = allKeys(psks)
-        let (queued, list, applied) = try choose(options, keys, now, start)
+        if let chosen = options.chosenProposals {
+            return try stage(try queuedProposals(chosen), options, psks: keys, at: now, start: start)
+        }
+        guard options.includesQueuedProposals else {
+            return try stage([], options, psks: keys, at: now, start: start)
+        }
+        let queued = proposals.selection(for: leafIndex).filter { item in
+            item.proposal.presharedKey.map { keys.key($0) != nil } ?? true
+        }
+        do { return try stage(queued, options, psks: keys, at: now, start: start) } catch {
+            guard !queued.isEmpty else { throw error }
+        }
+        let acceptable = state.shared.acceptable(
+            queued, beside: options.proposals, committer: leafIndex, lifetime: lifetimeRule(now),
+            authentication: configuration.authentication)
+        do { return try stage(acceptable, options, psks: keys, at: now, start: start) } catch {
+            // Whatever others have proposed must not keep this member from committing.
+            guard !acceptable.isEmpty else { throw error }
+        }
+        return try stage([], options, psks: keys, at: now, start: start)
+    }
+
+    private func queuedProposals(_ chosen: [ProposalReference]) throws(MLSError) -> [QueuedProposal] {
+        var queued: [QueuedProposal] = []
+        for reference in chosen {
+            guard let proposal = proposals[reference] else { throw .unknownProposal }
+            guard !queued.contains(proposal) else { throw .duplicateProposalReference }
+            queued.append(proposal)
+        }
+        return queued
+    }
+
+    /// Makes a commit of the committer's own proposals and these queued ones.
+    private mutating func stage(
+        _ queued: [QueuedProposal], _ options: CommitOptions, psks: PreSharedKeys, at now: UInt64?, start: GroupStart
+    ) throws(MLSError) -> CommitOutput {
+        let committer = leafIndex
+        let own = options.proposals.map { SentProposal(proposal: $0, sender: .member(committer)) }
+        let list = try ProposalList(
+            queued.map { SentProposal(proposal: $0.proposal, sender: $0.sender) } + own,
+            committer: .member(committer), suite: state.suite, version: context.version, start: start)
+        let applied = try state.shared.apply(
+            list, lifetime: lifetimeRule(now), authentication: configuration.authentication,
+            executor: configuration.executor)
         let proposalsInCommit =
             queued.map { ProposalOrReference.reference($0.reference) }
             + options.proposals.map { ProposalOrReference.proposal($0) }
         return try stage(
-            list, applied, proposalsInCommit, options, psks: keys, references: queued.map(\.reference))
-    }
-
-    /// Chooses the content of the commit: the committer's own proposals, and the queued ones that go with them.
-    private func choose(
-        _ options: CommitOptions, _ keys: PreSharedKeys, _ now: UInt64?, _ start: GroupStart
-    ) throws(MLSError) -> (queued: [QueuedProposal], list: ProposalList, applied: AppliedProposals) {
-        let committer = leafIndex
-        let own = options.proposals.map { SentProposal(proposal: $0, sender: .member(committer)) }
-        func attempt(
-            _ queued: [QueuedProposal]
-        ) throws(MLSError) -> (queued: [QueuedProposal], list: ProposalList, applied: AppliedProposals) {
-            let list = try ProposalList(
-                queued.map { SentProposal(proposal: $0.proposal, sender: $0.sender) } + own,
-                committer: .member(committer), suite: state.suite, version: context.version, start: start)
-            let applied = try state.shared.apply(
-                list, lifetime: lifetimeRule(now), authentication: configuration.authentication,
-                executor: configuration.executor)
-            return (queued, list, applied)
-        }
-        if let chosen = options.chosenProposals {
-            var queued: [QueuedProposal] = []
-            for reference in chosen {
-                guard let proposal = proposals[reference] else { throw .unknownProposal }
-                guard !queued.contains(proposal) else { throw .duplicateProposalReference }
-                queued.append(proposal)
-            }
-            return try attempt(queued)
-        }
-        guard options.includesQueuedProposals else { return try attempt([]) }
-        let queued = proposals.selection(for: committer).filter { item in
-            item.proposal.presharedKey.map { keys.key($0) != nil } ?? true
-        }
-        do { return try attempt(queued) } catch {
-            guard !queued.isEmpty else { throw error }
-            return try attempt(
-                state.shared.acceptable(
-                    queued, beside: options.proposals, committer: committer, lifetime: lifetimeRule(now),
-                    authentication: configuration.authentication))
-        }
+            list, applied, proposalsInCommit, options, psks: psks, references: queued.map(\.reference))
     }
 
     private mutating func stage(

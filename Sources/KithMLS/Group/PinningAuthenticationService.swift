@@ -31,7 +31,7 @@ public final class PinningAuthenticationService: AuthenticationService {
     /// Takes another key for an identity: after somebody has made sure that it is the right one.
     public func pin(_ key: SignaturePublicKey, to credential: Credential) throws(GroupStorageError) {
         let keys = try keys(of: credential, reading: true)
-        try keep(keys.filter { $0 != key } + [key], credential)
+        try keep([credential: keys.filter { $0 != key } + [key]])
     }
 
     // MARK: Answers
@@ -59,10 +59,26 @@ public final class PinningAuthenticationService: AuthenticationService {
     public func admit(
         _ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey?
     ) -> Bool {
-        guard !meets(credential, isFirst: false, { $0.contains(signatureKey) }) else { return true }
-        guard let keys = try? keys(of: credential, reading: true) else { return false }  // unreadable: nobody is known
-        guard keys.isEmpty || (old != nil && keys.last == old) else { return false }
-        do { try keep(keys + [signatureKey], credential) } catch { return false }
+        admit([Admission(credential, signatureKey: signatureKey, replacing: old)])
+    }
+
+    /// Pins the keys of all members, or none when one of them is not the first of its identity, and unsigned by it.
+    public func admit(_ members: [Admission]) -> Bool {
+        var pinned: [Credential: [SignaturePublicKey]] = [:]
+        for member in members {
+            let key = member.signatureKey
+            if pinned[member.credential] == nil, meets(member.credential, isFirst: false, { $0.contains(key) }) {
+                continue
+            }
+            // What cannot be read now must not look like an identity that nobody has seen.
+            guard let keys = pinned[member.credential] ?? (try? keys(of: member.credential, reading: true)) else {
+                return false
+            }
+            guard !keys.contains(key) else { continue }
+            guard keys.isEmpty || (member.replaced != nil && keys.last == member.replaced) else { return false }
+            pinned[member.credential] = keys + [key]
+        }
+        do { try keep(pinned) } catch { return false }
         return true
     }
 
@@ -98,10 +114,11 @@ public final class PinningAuthenticationService: AuthenticationService {
         return keys
     }
 
-    private func keep(_ keys: [SignaturePublicKey], _ credential: Credential) throws(GroupStorageError) {
-        let keys = Array(keys.suffix(Self.limit))
-        if let storage { try storage.put([StorageItem(pinned: keys, Self.name(credential))]) }
-        known.withLock { $0[credential] = keys }
+    private func keep(_ all: [Credential: [SignaturePublicKey]]) throws(GroupStorageError) {
+        guard !all.isEmpty else { return }
+        let all = all.mapValues { Array($0.suffix(Self.limit)) }
+        if let storage { try storage.put(all.map { StorageItem(pinned: $0.value, Self.name($0.key)) }) }
+        known.withLock { $0.merge(all) { $1 } }
     }
 
     /// A digest: who a client talks to does not stand in the open.

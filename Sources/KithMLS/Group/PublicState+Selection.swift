@@ -12,8 +12,8 @@ extension PublicState {
         var extensions = context.extensions
         if let wanted = own.compactMap(\.newExtensions).first {
             extensions = wanted
-        } else if let item = queued.first(where: { $0.proposal.newExtensions != nil }) {
-            extensions = item.proposal.newExtensions ?? extensions
+        } else if let (item, wanted) = acceptableExtensions(queued, authentication) {
+            extensions = wanted
             chosen.insert(item.reference)
         }
         // What cannot be decoded here was refused when it was queued.
@@ -48,20 +48,40 @@ extension PublicState {
         for case .add(let package) in own {
             attempt(on: &tree) { tree throws(MLSError) in _ = try tree.add(package.leafNode) }
         }
+        // Of two with one credential the service may admit each, and not both.
+        var credentials = Set(own.compactMap(\.addedCredential))
         for item in queued {
-            guard case .add(let package) = item.proposal else { continue }
+            guard case .add(let package) = item.proposal, !credentials.contains(package.leafNode.credential),
+                authentication.isValid(
+                    package.leafNode.credential, signatureKey: package.leafNode.signatureKey, for: .add)
+            else { continue }
             let isGood = attempt(on: &tree) { tree throws(MLSError) in
                 try package.validate(suite, lifetime: lifetime)
                 _ = try tree.add(package.leafNode)
                 try tree.checkCommonSupport(extensions: extensions, required: required)
             }
-            if isGood { chosen.insert(item.reference) }
+            guard isGood else { continue }
+            credentials.insert(package.leafNode.credential)
+            chosen.insert(item.reference)
         }
         let ownPSKs = Set(own.compactMap(\.presharedKey))
         for item in queued {
             if let id = item.proposal.presharedKey, !ownPSKs.contains(id) { chosen.insert(item.reference) }
         }
         return queued.filter { chosen.contains($0.reference) }
+    }
+
+    /// The first proposal of extensions that can be taken now.
+    private func acceptableExtensions(
+        _ queued: [QueuedProposal], _ authentication: any AuthenticationService
+    ) -> (item: QueuedProposal, extensions: [Extension])? {
+        for item in queued {
+            guard let wanted = item.proposal.newExtensions else { continue }
+            // One that was good when it came may not be any more: it is left out.
+            do { try checkExternalSenders(wanted, authentication) } catch { continue }
+            return (item, wanted)
+        }
+        return nil
     }
 
     /// Changes the tree if the change is allowed.
@@ -79,6 +99,11 @@ extension PublicState {
 extension Proposal {
     fileprivate var newExtensions: [Extension]? {
         if case .groupContextExtensions(let extensions) = self { return extensions }
+        return nil
+    }
+
+    fileprivate var addedCredential: Credential? {
+        if case .add(let package) = self { return package.leafNode.credential }
         return nil
     }
 
