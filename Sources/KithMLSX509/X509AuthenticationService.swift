@@ -43,8 +43,37 @@ public struct X509AuthenticationService: AuthenticationService {
         return isAcceptable(identity, event)
     }
 
-    /// Tells whether both present the same identifiers.
-    public func isSuccessor(_ new: Credential, of old: Credential) -> Bool { isSameParticipant(new, old) }
+    /// Tells whether the chain is good as for a new member; of another kind's, what the service for it says.
+    public func isValid(
+        _ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey,
+        for event: CredentialEvent
+    ) -> Bool {
+        guard case .x509 = credential else {
+            return others?.isValid(credential, signatureKey: signatureKey, replacing: old, for: event) ?? false
+        }
+        return isValid(credential, signatureKey: signatureKey, for: event)
+    }
+
+    /// Lets the service for other kinds note the keys of theirs; of X.509 credentials the chain says enough.
+    public func admit(
+        _ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey?
+    ) -> Bool {
+        if case .x509 = credential { return true }
+        return others?.admit(credential, signatureKey: signatureKey, replacing: old) ?? false
+    }
+
+    /// Lets the service for other kinds note the keys of theirs, all or none.
+    public func admit(_ members: [Admission]) -> Bool {
+        let rest = members.filter { if case .x509 = $0.credential { false } else { true } }
+        guard !rest.isEmpty else { return true }
+        return others?.admit(rest) ?? false
+    }
+
+    /// Tells whether both present the same identifiers; of another kind's, what the service for it says.
+    public func isSuccessor(_ new: Credential, of old: Credential) -> Bool {
+        guard case .x509 = new, case .x509 = old else { return others?.isSuccessor(new, of: old) ?? false }
+        return isSameParticipant(new, old)
+    }
 
     /// Tells whether both present the same identifiers.
     public func isSameParticipant(_ one: Credential, _ other: Credential) -> Bool {

@@ -77,7 +77,70 @@ private struct Chain {
     }
 }
 
+/// Says yes, and remembers what it was asked.
+private final class RecordingService: AuthenticationService {
+    nonisolated(unsafe) var asked: [String] = []
+
+    func isValid(_ credential: Credential, signatureKey: SignaturePublicKey, for event: CredentialEvent) -> Bool {
+        asked.append("valid")
+        return true
+    }
+    func isValid(
+        _ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey,
+        for event: CredentialEvent
+    ) -> Bool {
+        asked.append("replacing")
+        return true
+    }
+    func admit(_ credential: Credential, signatureKey: SignaturePublicKey, replacing old: SignaturePublicKey?) -> Bool {
+        asked.append("admit")
+        return true
+    }
+    func admit(_ members: [Admission]) -> Bool {
+        asked.append("admit \(members.count)")
+        return true
+    }
+    func isSuccessor(_ new: Credential, of old: Credential) -> Bool {
+        asked.append("successor")
+        return true
+    }
+    func isSameParticipant(_ one: Credential, _ other: Credential) -> Bool {
+        asked.append("same")
+        return true
+    }
+}
+
 @Suite struct X509Tests {
+    @Test func `everything about other credentials is asked of the service for them`() throws {
+        let chain = Credential.x509(certificates: [[1]])
+        let (one, key) = (Credential.basic(identity: [1]), Array("key".utf8))
+        let others = RecordingService()
+        let service = try X509AuthenticationService(roots: [], now: { noon }, others: others)
+        #expect(service.isValid(one, signatureKey: key, for: .add))
+        #expect(service.isValid(one, signatureKey: key, replacing: key, for: .update))
+        #expect(service.admit(one, signatureKey: key, replacing: nil))
+        let members = [one, chain, one].map { Admission($0, signatureKey: key, replacing: nil) }
+        #expect(service.admit(members))
+        #expect(service.isSuccessor(one, of: one))
+        #expect(service.isSameParticipant(one, one))
+        #expect(others.asked == ["valid", "replacing", "admit", "admit 2", "successor", "same"])
+        #expect(service.admit(chain, signatureKey: key, replacing: nil) && service.admit([members[1]]))
+        #expect(others.asked.count == 6)
+        let alone = try X509AuthenticationService(roots: [], now: { noon })
+        #expect(!alone.admit(one, signatureKey: key, replacing: nil) && !alone.admit(members))
+        #expect(!alone.isValid(one, signatureKey: key, replacing: key, for: .update))
+    }
+
+    @Test func `keys beside chains are pinned`() throws {
+        let service = try X509AuthenticationService(
+            roots: [], now: { noon }, others: PinningAuthenticationService())
+        let ben = Credential.basic(identity: Array("ben".utf8))
+        #expect(service.admit([Admission(ben, signatureKey: [1], replacing: nil)]))
+        #expect(!service.isValid(ben, signatureKey: [2], for: .add))
+        #expect(service.isValid(ben, signatureKey: [2], replacing: [1], for: .update))
+        #expect(!service.admit([Admission(ben, signatureKey: [2], replacing: nil)]))
+    }
+
     private func key() -> Curve25519.Signing.PrivateKey { Curve25519.Signing.PrivateKey() }
 
     /// The refusal of a chain that was made wrong.
