@@ -152,6 +152,20 @@ import Testing
         #expect(try await texts(taken(sessions[0])) == ["one"])
     }
 
+    @Test func `the last member joins anew from wherever it stands, and opens the group again`() async throws {
+        let delivery = MemoryDelivery()
+        let storage = MemoryGroupStorage()
+        let ben = try client("ben", delivery, storage)
+        let sessions = try await party([client("anna", delivery), ben])
+        _ = try await sessions[1].commit(CommitOptions([.remove(0)]))
+        try await sessions[1].rejoin()
+        #expect(try await sessions[1].leafIndex() == 0)
+        let again = try #require(try client("ben", delivery, storage).group(sessions[1].groupID))
+        #expect(try await again.epoch() == 3)
+        try await again.rejoin()
+        #expect(try await again.members().count == 1)
+    }
+
     @Test func `a group whose rows are damaged can be forgotten, or joined anew`() async throws {
         let delivery = MemoryDelivery()
         let storage = MemoryGroupStorage()

@@ -140,4 +140,17 @@ import Testing
             #expect(tree.traits === traits[0])
         }
     }
+
+    @Test func `a tree without members has one leaf, and the next is the first`() throws {
+        let members = try party(["anna", "ben"])
+        var tree = members[0].with { $0.tree }
+        let ben = try #require(tree.leaf(1))
+        try tree.remove(0)
+        #expect(tree.leafCapacity == 2)
+        try tree.remove(1)
+        #expect(tree.leafCapacity == 1 && tree.memberCount == 0)
+        #expect(try tree.add(ben) == 0)
+        #expect(tree.leafCapacity == 1)
+        #expect(tree.hash(cipherSuite()) == RatchetTree(ben).hash(cipherSuite()))
+    }
 }

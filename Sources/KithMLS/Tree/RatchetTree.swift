@@ -157,6 +157,8 @@ extension RatchetTree {
             if let key = root.encryptionKey { encryptionKeys.remove(key) }
             root = left
         }
+        // Blank from end to end, and its right half could not be told from an empty one (§7.7).
+        if root.memberCount == 0 { root = .blank(level: 0) }
     }
 
     private mutating func replace(_ index: UInt32, with leaf: LeafNode?) throws(MLSError) {
