@@ -13,7 +13,7 @@ package enum DeliveryInspection {
             guard let again = try? DeliveryState.Record(decoding: record.encoded), again.encoded == record.encoded
             else { preconditionFailure("A record survives") }
             if case .message(let groupID, let message) = record { _ = try? state.answer(message, to: groupID) }
-            if case .groupInfo(let groupID, let info) = record { _ = try? state.isCurrent(info: info, of: groupID) }
+            if case .groupInfo(let groupID, let info, _) = record { _ = try? state.standing(ofInfo: info, of: groupID) }
             guard (try? DeliveryState.check(record)) != nil else { continue }
             guard (try? state.apply(record)) != nil else { preconditionFailure("What was checked can be kept") }
             switch record {
@@ -30,12 +30,14 @@ package enum DeliveryInspection {
                 precondition(
                     (state.nextKeyPackage(of: client) != nil) == (count > 0 || hasLastResort), "The next is one")
                 _ = state.welcomes(for: client, from: 0, limit: 10)
-            case .groupInfo(let groupID, let info):
+            case .groupInfo(let groupID, let info, _):
                 precondition(
-                    state.groupInfo(of: groupID) == info || (try? state.isCurrent(info: info, of: groupID)) == false,
-                    "A group's state is the last, or that of the epoch before")
+                    state.groupInfo(of: groupID) != nil || (try? state.standing(ofInfo: info, of: groupID)) == .void,
+                    "A group has a state, or that of the epoch before")
             case .refusal(let groupID, let word):
-                precondition((try? state.refusal(word, of: groupID)) == nil, "A word counts once")
+                if case .some(.good) = try? state.word(word, of: groupID) {
+                    preconditionFailure("A word counts once")
+                }
             }
         }
         return state.count

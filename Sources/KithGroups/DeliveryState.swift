@@ -9,7 +9,8 @@ struct DeliveryState {
         case welcome([UInt8])
         case keyPackage(client: ClientID, [UInt8])
         case taken(client: ClientID)
-        case groupInfo(groupID: [UInt8], [UInt8])
+        /// A group's public state, and whether it is known to be a member's.
+        case groupInfo(groupID: [UInt8], [UInt8], isProven: Bool)
         case refusal(groupID: [UInt8], [UInt8])
     }
 
@@ -24,7 +25,12 @@ struct DeliveryState {
         var positions: [SHA256Digest: UInt64] = [:]
         /// The epoch after the last commit.
         var epoch: UInt64?
+        /// The public state for those who join.
         var info: [UInt8]?
+        /// The last public state that was signed by somebody in the one before it; the first is believed.
+        ///
+        /// Anybody could make up another: it says who may refuse a commit, and who may show the next one.
+        var proven: [UInt8]?
         /// The last commit, as long as its epoch may be opened again.
         var last: LastCommit?
     }
@@ -36,9 +42,22 @@ struct DeliveryState {
         let epoch: UInt64
         /// The public state of that epoch; nil while nobody has published it.
         var info: [UInt8]?
-        /// The members that cannot follow it.
-        var refusals: Set<UInt32> = []
+        /// What its members say: true for those that cannot follow it, false for those that cannot tell.
+        var words: [UInt32: Bool] = [:]
+        /// What was said while ``info`` was not there to tell whether a member says so.
+        var unjudged: [[UInt8]] = []
+
+        /// Tells whether it is none, which it is when more than half of those that could follow it cannot.
+        ///
+        /// Its maker is no judge of it.
+        func isRefused(members: Int) -> Bool {
+            let refusals = words.values.count { $0 }
+            return refusals > 0 && 2 * refusals > members - 1 - (words.count - refusals)
+        }
     }
+
+    /// The number and size of the words about a commit that are kept to be judged later.
+    private static let unjudgedWords = (count: 1_000, size: 16 << 10)
 
     private struct Client {
         var packages: [[UInt8]] = []
@@ -56,7 +75,7 @@ struct DeliveryState {
             throw DeliveryError("The message is not one of that group.")
         }
         var current = known.epoch
-        if current == nil, let info = known.info { current = try Self.epoch(info, groupID) }
+        if current == nil, let info = known.proven { current = try Self.epoch(info, groupID) }
         if let current, target.epoch != current { return (.refused, false) }
         return (.accepted(position: UInt64(known.all.count)), true)
     }
@@ -93,7 +112,7 @@ struct DeliveryState {
             if try Self.isCommit(message), let epoch = try Self.decode(message).groupAndEpoch?.epoch {
                 group.epoch = epoch &+ 1
                 group.last = LastCommit(bytes: message, epoch: epoch)
-                if let info = group.info, try Self.epoch(info, groupID) == epoch { group.last?.info = info }
+                if let info = group.proven, try Self.epoch(info, groupID) == epoch { group.last?.info = info }
             }
             groups[groupID] = group
         case .welcome(let message):
@@ -113,23 +132,31 @@ struct DeliveryState {
             }
         case .taken(let client):
             if clients[client]?.packages.isEmpty == false { clients[client]?.packages.removeFirst() }
-        case .groupInfo(let groupID, let info):
-            var group = groups.removeValue(forKey: groupID) ?? Messages()
-            if let last = group.last, last.info == nil, try Self.epoch(info, groupID) == last.epoch {
-                group.last?.info = info
+        case .groupInfo(let groupID, let info, let isProven):
+            if isProven, let last = groups[groupID]?.last, last.info == nil, try Self.epoch(info, groupID) == last.epoch
+            {
+                groups[groupID]?.last?.info = info
+                groups[groupID]?.last?.unjudged = []
+                for word in last.unjudged { try count(word, groupID) }
             } else {
-                group.info = info
+                groups[groupID, default: Messages()].info = info
+                if isProven { groups[groupID]?.proven = info }
             }
-            groups[groupID] = group
-        case .refusal(let groupID, let bytes):
-            guard let (leaf, members) = try refusal(bytes, of: groupID), let last = groups[groupID]?.last else {
-                return
-            }
-            groups[groupID]?.last?.refusals.insert(leaf)
-            // Its maker is no judge of it.
-            guard 2 * (last.refusals.count + 1) > members - 1 else { return }
+        case .refusal(let groupID, let bytes): try count(bytes, groupID)
+        }
+    }
+
+    /// Counts a member's word about the last commit, and opens its epoch again when that makes it none.
+    private mutating func count(_ bytes: [UInt8], _ groupID: [UInt8]) throws(DeliveryError) {
+        switch try word(bytes, of: groupID) {
+        case .void: return
+        case .unjudged: groups[groupID]?.last?.unjudged.append(bytes)
+        case .good(let word, let members):
+            groups[groupID]?.last?.words[word.leaf] = !word.isAbstention
+            guard let last = groups[groupID]?.last, last.isRefused(members: members) else { return }
             groups[groupID]?.epoch = last.epoch
             groups[groupID]?.info = last.info
+            groups[groupID]?.proven = last.info
             groups[groupID]?.last = nil
         }
     }
@@ -141,28 +168,41 @@ struct DeliveryState {
         case .welcome(let message):
             guard case .welcome = try decode(message) else { throw DeliveryError("That is no Welcome.") }
         case .keyPackage(_, let bytes): _ = try reference(bytes)
-        case .groupInfo(let groupID, let info): _ = try epoch(info, groupID)
+        case .groupInfo(let groupID, let info, _): _ = try epoch(info, groupID)
         case .refusal(_, let bytes): _ = try refusal(bytes)
         case .taken: break
         }
     }
 
-    /// The member whose word about a group's last commit is new, and the number of members; nil when it does not count.
-    func refusal(
-        _ bytes: [UInt8], of groupID: [UInt8]
-    ) throws(DeliveryError) -> (leaf: UInt32, members: Int)? {
+    /// A member's word about a group's last commit.
+    enum Word {
+        /// It is about another commit, not a member's, or known.
+        case void
+        /// Nobody has shown yet who the members are.
+        case unjudged
+        case good(CommitRefusal, members: Int)
+    }
+
+    /// Reads a word about a group's last commit.
+    ///
+    /// - Throws: for bytes that are none, and when no more can be kept of those that cannot be judged.
+    func word(_ bytes: [UInt8], of groupID: [UInt8]) throws(DeliveryError) -> Word {
         let refusal = try Self.refusal(bytes)
         guard let last = groups[groupID]?.last, refusal.groupID == groupID, refusal.epoch == last.epoch,
-            !last.refusals.contains(refusal.leaf), let bytes = last.info,
-            case .groupInfo(let info) = try Self.decode(bytes),
-            let suite = CipherSuites[id: info.groupContext.cipherSuite],
-            let data = info.extensions.first(where: { $0.type == .ratchetTree })?.data
-        else { return nil }
+            last.words[refusal.leaf] == nil
+        else { return .void }
+        guard let shown = last.info else {
+            guard !last.unjudged.contains(bytes), bytes.count <= Self.unjudgedWords.size else { return .void }
+            guard last.unjudged.count < Self.unjudgedWords.count else {
+                throw DeliveryError("Nobody has published the group's state yet, and too much waits for it.")
+            }
+            return .unjudged
+        }
         // A public state that cannot be read has no members that could say anything.
-        guard let tree = try? RatchetTree(data), let key = tree.leaf(refusal.leaf)?.signatureKey,
-            refusal.isValid(suite, about: last.bytes, by: key)
-        else { return nil }
-        return (refusal.leaf, tree.memberCount)
+        guard let (info, suite, tree) = try Self.publicState(shown), let key = tree.leaf(refusal.leaf)?.signatureKey,
+            refusal.isValid(suite, about: last.bytes, by: key), info.groupContext.groupID == groupID
+        else { return .void }
+        return .good(refusal, members: tree.memberCount)
     }
 
     private static func refusal(_ bytes: [UInt8]) throws(DeliveryError) -> CommitRefusal {
@@ -171,16 +211,65 @@ struct DeliveryState {
         }
     }
 
-    /// Tells whether a group's public state is of the epoch that its last commit began, as far as is known.
-    func isCurrent(info: [UInt8], of groupID: [UInt8]) throws(DeliveryError) -> Bool {
+    /// The place of a public state that somebody shows.
+    enum InfoStanding {
+        /// It is of another epoch than the current one, or beside a better one.
+        case void
+        /// It may be somebody's invention: those who join check it, and nothing else rests on it.
+        case unproven
+        case proven
+    }
+
+    /// Checks a public state of the epoch that a group's last commit began, as far as is known.
+    ///
+    /// - Throws: for bytes that are none, or are not signed by a member that stands in them.
+    func standing(ofInfo info: [UInt8], of groupID: [UInt8]) throws(DeliveryError) -> InfoStanding {
         let epoch = try Self.epoch(info, groupID)
-        guard let known = groups[groupID] else { return true }
-        if let current = known.epoch {
-            // That of the epoch before, if nobody has published it, tells who may refuse the last commit.
-            return epoch == current || known.last.map { $0.info == nil && $0.epoch == epoch } ?? false
+        let known = groups[groupID] ?? Messages()
+        // That of the epoch before, if nobody has published it, tells who may refuse the last commit.
+        let isPrevious = known.last.map { $0.info == nil && $0.epoch == epoch } ?? false
+        guard known.epoch == nil || known.epoch == epoch || isPrevious else { return .void }
+        let isProven = try isProven(info, known)
+        if isPrevious { return isProven ? .proven : .void }
+        guard known.epoch != nil else {
+            guard let proven = known.proven else { return isProven ? .proven : .unproven }
+            let isOlder = try epoch < Self.epoch(proven, groupID)
+            return isProven && !isOlder ? .proven : .void
         }
-        guard let last = known.info else { return true }
-        return try epoch >= Self.epoch(last, groupID)
+        guard let proven = known.proven, try Self.epoch(proven, groupID) == epoch else {
+            return isProven ? .proven : .unproven
+        }
+        // One epoch has one state; another member's word for the same may let others join than the first one's.
+        guard isProven, try Self.context(info) == Self.context(proven) else { return .void }
+        return .proven
+    }
+
+    /// Tells whether a public state is signed by somebody who stands in the last one that was, or is the first.
+    private func isProven(_ bytes: [UInt8], _ known: Messages) throws(DeliveryError) -> Bool {
+        // Of a suite that is not known here, or without its tree, nothing can be said.
+        guard let (info, suite, tree) = try Self.publicState(bytes) else { return false }
+        guard let key = tree.leaf(info.signer)?.signatureKey, info.hasValidSignature(suite, by: key),
+            tree.hash(suite) == info.groupContext.treeHash
+        else { throw DeliveryError("That public state is not signed by a member of it.") }
+        guard let proven = known.proven, let (_, _, members) = try Self.publicState(proven) else { return true }
+        return members.members.contains { $0.leaf.signatureKey == key }
+    }
+
+    /// A public state with its tree; nil for one without, or of a suite that is not known here.
+    private static func publicState(
+        _ bytes: [UInt8]
+    ) throws(DeliveryError) -> (info: GroupInfo, suite: any CipherSuite, tree: RatchetTree)? {
+        guard case .groupInfo(let info) = try decode(bytes),
+            let suite = CipherSuites[id: info.groupContext.cipherSuite],
+            let data = info.extensions.first(where: { $0.type == .ratchetTree })?.data,
+            let tree = try? RatchetTree(data)
+        else { return nil }
+        return (info, suite, tree)
+    }
+
+    private static func context(_ bytes: [UInt8]) throws(DeliveryError) -> GroupContext? {
+        guard case .groupInfo(let info) = try decode(bytes) else { return nil }
+        return info.groupContext
     }
 
     private static func epoch(_ info: [UInt8], _ groupID: [UInt8]) throws(DeliveryError) -> UInt64 {
@@ -249,8 +338,8 @@ extension DeliveryState.Record {
         case .taken(let client):
             writer.integer(4 as UInt8)
             writer.opaque(Array(client.utf8))
-        case .groupInfo(let groupID, let bytes):
-            writer.integer(5 as UInt8)
+        case .groupInfo(let groupID, let bytes, let isProven):
+            writer.integer(isProven ? 5 : 7 as UInt8)
             writer.opaque(groupID)
             writer.opaque(bytes)
         case .refusal(let groupID, let bytes):
@@ -268,7 +357,8 @@ extension DeliveryState.Record {
         case 2: self = .welcome(try reader.opaque())
         case 3: self = .keyPackage(client: String(decoding: try reader.opaque(), as: UTF8.self), try reader.opaque())
         case 4: self = .taken(client: String(decoding: try reader.opaque(), as: UTF8.self))
-        case 5: self = .groupInfo(groupID: try reader.opaque(), try reader.opaque())
+        case 5: self = .groupInfo(groupID: try reader.opaque(), try reader.opaque(), isProven: true)
+        case 7: self = .groupInfo(groupID: try reader.opaque(), try reader.opaque(), isProven: false)
         case 6: self = .refusal(groupID: try reader.opaque(), try reader.opaque())
         default: throw .unexpectedWireFormat
         }
@@ -310,7 +400,10 @@ extension StateDelivery {
     /// Takes a member's word that it cannot follow the last commit; with enough of them another is taken.
     public func send(refusal: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) {
         try await ask { state throws(DeliveryError) in
-            ((), try state.refusal(refusal, of: groupID) == nil ? [] : [.refusal(groupID: groupID, refusal)])
+            switch try state.word(refusal, of: groupID) {
+            case .void: ((), [])
+            case .unjudged, .good: ((), [.refusal(groupID: groupID, refusal)])
+            }
         }
     }
 
@@ -353,7 +446,11 @@ extension StateDelivery {
     /// Takes a group's public state.
     public func publish(groupInfo: [UInt8], of groupID: [UInt8]) async throws(DeliveryError) {
         try await ask { state throws(DeliveryError) in
-            ((), try state.isCurrent(info: groupInfo, of: groupID) ? [.groupInfo(groupID: groupID, groupInfo)] : [])
+            switch try state.standing(ofInfo: groupInfo, of: groupID) {
+            case .void: ((), [])
+            case .unproven: ((), [.groupInfo(groupID: groupID, groupInfo, isProven: false)])
+            case .proven: ((), [.groupInfo(groupID: groupID, groupInfo, isProven: true)])
+            }
         }
     }
 

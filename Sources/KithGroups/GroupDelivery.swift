@@ -10,8 +10,9 @@ public protocol GroupDelivery: Sendable {
     func send(_ message: [UInt8], to groupID: [UInt8]) async throws(DeliveryError) -> DeliveryAnswer
     /// Takes a member's word that it cannot follow the last commit that was taken: a `CommitRefusal`.
     ///
-    /// A service cannot see whether a commit is one. When more than half of the members without its maker have refused it,
-    /// another one of the epoch must be taken, or the group is at its end. By default nothing happens.
+    /// A service cannot see whether a commit is one. When more than half of the members have refused it, without its maker
+    /// and those that it removes (who abstain), another one of the epoch must be taken, or the group is at its end. By
+    /// default nothing happens.
     func send(refusal: [UInt8], to groupID: [UInt8]) async throws(DeliveryError)
     /// A group's messages from a position on, in their order, at most `limit`.
     func messages(

@@ -25,6 +25,9 @@ public enum GroupEvent: Hashable, Sendable {
     /// nothing by waiting.
     case needsRejoin(epoch: UInt64)
     /// A commit removed this client.
+    ///
+    /// Should the others be unable to follow that commit, another one of the epoch comes in its place: then
+    /// ``epochChanged(_:isOwn:retry:)`` follows, and this client is a member as before.
     case removed(EpochChange)
     /// A commit ended the group in favour of another.
     case reinitialised(ReInit)

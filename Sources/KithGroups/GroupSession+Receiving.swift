@@ -125,8 +125,9 @@ extension GroupSession {
         // Another process was here first.
         guard draft.record.cursor <= message.position else { return }
         draft.record.cursor = message.position + 1
-        guard !group.isRemoved else { return }
         guard let target = parsed.groupAndEpoch, target.groupID == groupID else { throw .wrongGroup }
+        // The commit that removed this client may have been none: then the epoch goes on.
+        guard !group.isRemoved || target.epoch == group.epoch else { return }
         guard target.epoch >= draft.record.firstEpoch else { return }
         guard target.epoch <= group.epoch else {
             guard !draft.record.needsRejoin else { return }
@@ -134,7 +135,7 @@ extension GroupSession {
             draft.notify(.needsRejoin(epoch: target.epoch))
             return
         }
-        try process(parsed, keys, &group, &draft)
+        try process(parsed, message.bytes, keys, &group, &draft)
     }
 
     /// Says that a commit of this epoch cannot be followed here, for the delivery service to take another.
@@ -143,9 +144,11 @@ extension GroupSession {
             try change { group, draft throws(MLSError) in
                 guard draft.record.cursor <= message.position else { return }
                 guard case let target? = try MLSMessage(message.bytes).groupAndEpoch, target.groupID == groupID,
-                    target.epoch == group.epoch, !group.isRemoved
+                    target.epoch == group.epoch
                 else { return }
                 draft.record.cursor = message.position + 1
+                // Whoever has begun the epoch may be away, and the service not know its members.
+                if Self.isOneOfAFew(group) { draft.record.publishes = true }
                 draft.send(.refusal, try group.refusal(of: message.bytes).bytes)
             }
         } catch {
@@ -154,11 +157,23 @@ extension GroupSession {
         }
     }
 
+    /// Tells whether this member is to publish what all others could as well: a few of them do.
+    private static func isOneOfAFew(_ group: borrowing Group) -> Bool {
+        Int.random(in: 0..<max(1, group.tree.memberCount)) < 8
+    }
+
+    private func receive(
+        _ message: MLSMessage, _ keys: PreSharedKeys, _ group: inout Group
+    ) throws(MLSError) -> Received {
+        guard group.isRemoved else { return try group.process(message, psks: keys, at: now) }
+        return try group.processAfterRemoval(message, psks: keys, at: now)
+    }
+
     private func process(
-        _ message: MLSMessage, _ keys: PreSharedKeys, _ group: inout Group, _ draft: inout Draft
+        _ message: MLSMessage, _ bytes: [UInt8], _ keys: PreSharedKeys, _ group: inout Group, _ draft: inout Draft
     ) throws(MLSError) {
         let pending = group.pendingCommit
-        switch try group.process(message, psks: keys, at: now) {
+        switch try receive(message, keys, &group) {
         case .application(let data): draft.notify(.message(data))
         case .proposal(let proposal): draft.notify(.proposed(proposal))
         case .own(let own):
@@ -172,16 +187,20 @@ extension GroupSession {
         case .commit(let staged):
             let removesUs = staged.removesUs
             let own = pending?.retry(as: group.leafIndex) ?? []
+            let oldKey = group.tree.leaf(staged.change.committer)?.signatureKey
             let (change, leftOut) = try group.confirm(staged, at: now)
             draft.removeCommits(outbox)
             // Whoever joins by its own commit may end before it has published, or before it has stored anything: a few of
-            // the others do so too, and it finds a state that it can join.
-            draft.record.publishes = change.isExternal && Int.random(in: 0..<max(1, group.tree.memberCount)) < 8
+            // the others do so too, and it finds a state that it can join. With a new key it is nobody that the service knows.
+            let isUnknown = change.isExternal || group.tree.leaf(change.committer)?.signatureKey != oldKey
+            draft.record.publishes = isUnknown && Self.isOneOfAFew(group)
             // Whoever can follow is not behind, whatever somebody claimed.
             draft.record.needsRejoin = false
             guard !removesUs else {
                 draft.removedOutgoing.formUnion((outbox + draft.sent).lazy.filter { !$0.isData }.map(\.number))
                 draft.notify(.removed(change))
+                // Without a signer the others' words must do.
+                if let word = try? group.abstention(from: bytes) { draft.send(.refusal, word.bytes) }
                 return
             }
             draft.notify(.epochChanged(change, isOwn: false, retry: leftOut.map(SentProposal.init) + own))

@@ -295,6 +295,8 @@ extension GroupSession {
                 try await reaching { () throws(DeliveryError) in try await delivery.send(welcome: next.bytes) }
                 try remove(next)
             case .refusal:
+                // By the group's state the service knows whose word it is.
+                if record.publishes { try await publish() }
                 try await reaching { () throws(DeliveryError) in
                     try await delivery.send(refusal: next.bytes, to: groupID)
                 }

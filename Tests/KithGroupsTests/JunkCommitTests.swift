@@ -6,20 +6,6 @@ import Testing
 
 /// Commits that the delivery service takes, and nobody can follow.
 @Suite struct JunkCommitTests {
-    /// Bytes in the shape of an encrypted commit.
-    private func junk(_ groupID: [UInt8], epoch: UInt64) -> [UInt8] {
-        var writer = TLSWriter()
-        writer.integer(1 as UInt16)
-        writer.integer(2 as UInt16)
-        writer.opaque(groupID)
-        writer.integer(epoch)
-        writer.integer(3 as UInt8)
-        writer.opaque([])
-        writer.opaque([UInt8](repeating: 7, count: 28))
-        writer.opaque([UInt8](repeating: 8, count: 200))
-        return writer.bytes
-    }
-
     private func send(_ message: [UInt8], _ session: GroupSession, _ delivery: any GroupDelivery) async throws {
         guard case .accepted = try await delivery.send(message, to: session.groupID) else {
             Issue.record("the service has not taken it")
@@ -34,7 +20,7 @@ import Testing
         let sessions = count > 1 ? try await party(clients) : [try await clients[0].createGroup()]
         try await sessions[0].synchronise()
         for round in 0..<2 {
-            try await send(junk(sessions[0].groupID, epoch: sessions[0].epoch()), sessions[0], delivery)
+            try await send(junkCommit(sessions[0].groupID, epoch: sessions[0].epoch()), sessions[0], delivery)
             // What is said meanwhile waits; a commit is lost.
             #expect(try await !sessions[0].send(Array("\(round)".utf8)).isDelivered)
             guard case .lost = try await sessions[0].commit() else {
@@ -81,6 +67,59 @@ import Testing
         #expect(try await sessions[0].agreement() == sessions[1].agreement())
     }
 
+    @Test func `words about a commit count once somebody shows who the members are`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let storages = [MemoryGroupStorage(), MemoryGroupStorage()]
+        let clients = try [
+            client("anna", link), client("ben", delivery, storages[0]), client("cleo", delivery, storages[1]),
+        ]
+        let sessions = try await party(clients)
+        let group = sessions[0].groupID
+        // Anna begins an epoch, and nobody learns from her who is in it.
+        link.losesStates = true
+        guard case .confirmed = try await sessions[0].commit() else {
+            Issue.record("not confirmed")
+            return
+        }
+        for session in sessions[1...] { try await session.synchronise() }
+        let junk = junkCommit(group, epoch: 2)
+        try await send(junk, sessions[0], delivery)
+        for storage in storages {
+            let member = try Group.restored(
+                from: #require(try storage.load(group)), configuration: options().configuration)
+            try await delivery.send(refusal: member.refusal(of: junk).bytes, to: group)
+        }
+        guard case .lost = try await sessions[1].commit() else {
+            Issue.record("two commits of one epoch")
+            return
+        }
+        link.losesStates = false
+        try await sessions[0].synchronise()
+        guard case .confirmed = try await sessions[0].commit() else {
+            Issue.record("the epoch is not open again")
+            return
+        }
+        for session in sessions { try await session.synchronise() }
+        for session in sessions { #expect(try await session.agreement() == sessions[0].agreement()) }
+    }
+
+    @Test func `a junk commit is no end where the epoch's maker is away`() async throws {
+        let delivery = MemoryDelivery()
+        let link = UnreliableDelivery(delivery)
+        let clients = try [client("anna", link), client("ben", delivery), client("cleo", delivery)]
+        let sessions = try await party(clients)
+        link.losesStates = true
+        _ = try await sessions[0].commit()
+        for session in sessions[1...] { try await session.synchronise() }
+        try await send(junkCommit(sessions[0].groupID, epoch: 2), sessions[0], delivery)
+        for session in sessions[1...] { #expect(try await session.synchronise().refused.count == 1) }
+        guard case .confirmed = try await sessions[1].commit() else {
+            Issue.record("the epoch is not open again")
+            return
+        }
+    }
+
     @Test func `a minority does not open an epoch, nor do an outsider, a copy, or words about another commit`()
         async throws
     {
@@ -108,7 +147,7 @@ import Testing
         for bytes in [early, forged, ben, ben, ben] { try await delivery.send(refusal: bytes, to: group) }
         await #expect(throws: DeliveryError.self) { try await delivery.send(refusal: [1, 2], to: group) }
         // The epoch is over: one of three is no majority.
-        #expect(try await delivery.send(junk(group, epoch: 1), to: group) == .refused)
+        #expect(try await delivery.send(junkCommit(group, epoch: 1), to: group) == .refused)
         for session in sessions { #expect(try await session.synchronise().refused.isEmpty) }
         #expect(try await sessions[3].agreement() == sessions[0].agreement())
     }
@@ -118,11 +157,11 @@ import Testing
         let place = folder.path + "/delivery"
         let delivery = try FileDelivery(path: place)
         let sessions = try await party(["anna", "ben"].map { try client($0, delivery) })
-        try await send(junk(sessions[0].groupID, epoch: 1), sessions[0], delivery)
+        try await send(junkCommit(sessions[0].groupID, epoch: 1), sessions[0], delivery)
         for session in sessions { try await session.synchronise() }
         let again = try FileDelivery(path: place)
-        try await send(junk(sessions[0].groupID, epoch: 1), sessions[0], again)
-        #expect(try await again.send(junk(sessions[0].groupID, epoch: 2), to: sessions[0].groupID) == .refused)
+        try await send(junkCommit(sessions[0].groupID, epoch: 1), sessions[0], again)
+        #expect(try await again.send(junkCommit(sessions[0].groupID, epoch: 2), to: sessions[0].groupID) == .refused)
         guard case .confirmed = try await sessions[1].commit() else {
             Issue.record("the epoch is not open again")
             return

@@ -53,6 +53,20 @@ func texts(_ events: [GroupEvent]) -> [String] {
     }
 }
 
+/// Bytes in the shape of an encrypted commit.
+func junkCommit(_ groupID: [UInt8], epoch: UInt64) -> [UInt8] {
+    var writer = TLSWriter()
+    writer.integer(1 as UInt16)
+    writer.integer(2 as UInt16)
+    writer.opaque(groupID)
+    writer.integer(epoch)
+    writer.integer(3 as UInt8)
+    writer.opaque([])
+    writer.opaque([UInt8](repeating: 7, count: 28))
+    writer.opaque([UInt8](repeating: 8, count: 200))
+    return writer.bytes
+}
+
 extension GroupSession {
     func say(_ text: String) async throws { _ = try await send(Array(text.utf8)) }
 
@@ -73,6 +87,8 @@ final class UnreliableDelivery: GroupDelivery {
     let base: MemoryDelivery
     nonisolated(unsafe) var losesAnswers = false
     nonisolated(unsafe) var losesMessages = false
+    /// True to lose the groups' public states.
+    nonisolated(unsafe) var losesStates = false
     /// The messages it refuses.
     nonisolated(unsafe) var refuses: @Sendable ([UInt8]) -> Bool = { _ in false }
     /// The public state it shows for every group.
@@ -119,6 +135,7 @@ final class UnreliableDelivery: GroupDelivery {
         try await base.keyPackageCount(of: client)
     }
     func publish(groupInfo: [UInt8], of groupID: [UInt8]) async throws(DeliveryError) {
+        if losesStates { throw DeliveryError("lost on the way there") }
         try await losing { () throws(DeliveryError) in try await base.publish(groupInfo: groupInfo, of: groupID) }
     }
     func groupInfo(of groupID: [UInt8]) async throws(DeliveryError) -> [UInt8]? {

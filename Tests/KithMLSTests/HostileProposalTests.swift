@@ -89,3 +89,57 @@ import Testing
         #expect(try storage.items(.pin).isEmpty)
     }
 }
+
+/// Messages and commits that make a member believe something about itself.
+@Suite struct ForgedSenderTests {
+    /// A commit under another member's number, with content that is its own or junk.
+    private func commit(_ message: PrivateMessage, from leaf: UInt32, by member: Member) throws -> MLSMessage {
+        try member.with { group throws in
+            let suite = group.cipherSuite
+            var message = message
+            message.ciphertext = [UInt8](repeating: 8, count: 200)
+            let outer = SenderDataKey(suite, group.state.secrets.senderData, ciphertext: message.ciphertext)
+            let data = SenderData(leafIndex: leaf, generation: 0, reuseGuard: [1, 2, 3, 4])
+            var aad = TLSWriter()
+            aad.opaque(message.groupID)
+            aad.integer(message.epoch)
+            message.contentType.encode(into: &aad)
+            message.encryptedSenderData = suite.seal(
+                data.encoded, key: outer.key, nonce: outer.nonce, authenticating: aad.bytes)
+            return .privateMessage(message)
+        }
+    }
+
+    @Test func `a commit under a member's own number that is not its own is refused`() throws {
+        let members = try party(["anna", "ben", "mallory"])
+        let output = try members[2].with { group throws in try group.stageCommit(at: noon) }
+        guard case .privateMessage(let message) = output.commit else { throw MLSError.unexpectedWireFormat }
+        let forged = try commit(message, from: 1, by: members[2])
+        for member in members[0..<2] {
+            let error = #expect(throws: MLSError.self) {
+                try member.with { group throws in _ = try group.process(forged, at: noon) }
+            }
+            #expect(error == .decryptionFailed)
+        }
+        try agree(Array(members[0..<2]))
+    }
+
+    @Test func `a commit of a state that was lost is its own, and its key is not used again`() throws {
+        let members = try party(["anna", "ben"])
+        let stored = members[0].with { group in
+            StoredGroup(groupID: group.groupID, version: 1, rows: group.takeChanges().rows)
+        }
+        let output = try members[0].with { group throws in try group.stageCommit(at: noon) }
+        members[0].take(try Group.restored(from: stored, configuration: configuration()))
+        try members[0].with { group throws in
+            guard case .own(let own) = try group.process(output.commit, at: noon) else {
+                throw MLSError.unexpectedWireFormat
+            }
+            #expect(own == OwnMessage(kind: .unknown(.commit), epoch: 1))
+        }
+        let error = #expect(throws: MLSError.self) {
+            try members[0].with { group throws in _ = try group.process(output.commit, at: noon) }
+        }
+        #expect(error == .messageKeyUsed)
+    }
+}

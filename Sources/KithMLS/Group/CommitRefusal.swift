@@ -1,7 +1,8 @@
-/// A member's signed word that it cannot follow a commit that the delivery service has taken.
+/// A member's signed word that it cannot follow a commit that the delivery service has taken, or cannot tell.
 ///
 /// A commit's content is hidden from the service, which takes the first of an epoch whatever it is. When more than half
 /// of the members that could follow it say that they cannot, it was none, and the service takes another one of the epoch.
+/// Whom the commit removes cannot tell, and says that: it is then not one of those that could follow.
 ///
 /// ```
 ///  bytes        what
@@ -9,6 +10,7 @@
 ///  8            the epoch
 ///  4            the member's leaf
 ///  opaque<V>    the hash of the commit, by the group's suite
+///  1            1 when the commit removes the member, which cannot tell then
 ///  opaque<V>    the signature: SignWithLabel(leaf's key, "KithCommitRefusal", all before)
 /// ```
 public struct CommitRefusal: Hashable, Sendable {
@@ -20,13 +22,16 @@ public struct CommitRefusal: Hashable, Sendable {
     public let leaf: UInt32
     /// The hash of the commit's bytes.
     let commit: [UInt8]
+    /// True when the commit removes the member: it is not one of those that could follow it.
+    public let isAbstention: Bool
     private(set) var signature: [UInt8] = []
 
-    fileprivate init(groupID: [UInt8], epoch: UInt64, leaf: UInt32, commit: [UInt8]) {
+    fileprivate init(groupID: [UInt8], epoch: UInt64, leaf: UInt32, commit: [UInt8], isAbstention: Bool) {
         self.groupID = groupID
         self.epoch = epoch
         self.leaf = leaf
         self.commit = commit
+        self.isAbstention = isAbstention
     }
 
     /// Reads one.
@@ -56,6 +61,7 @@ public struct CommitRefusal: Hashable, Sendable {
         writer.integer(epoch)
         writer.integer(leaf)
         writer.opaque(commit)
+        writer.flag(isAbstention)
     }
 }
 
@@ -65,6 +71,7 @@ extension CommitRefusal: TLSCodable {
         epoch = try reader.integer()
         leaf = try reader.integer()
         commit = try reader.opaque()
+        isAbstention = try reader.flag()
         signature = try reader.opaque()
     }
 
@@ -77,10 +84,20 @@ extension CommitRefusal: TLSCodable {
 extension Group {
     /// Says that a commit of this epoch, as it came, was refused here.
     public func refusal(of commit: [UInt8]) throws(MLSError) -> CommitRefusal {
-        try checkUsable()
-        var refusal = CommitRefusal(
-            groupID: groupID, epoch: epoch, leaf: leafIndex, commit: state.suite.hash(commit))
-        try refusal.sign(state.suite, with: signatureKey)
-        return refusal
+        try word(about: commit, isAbstention: false)
+    }
+
+    /// Says that a commit of this epoch, as it came, removes this member, which cannot tell whether others can follow it.
+    public func abstention(from commit: [UInt8]) throws(MLSError) -> CommitRefusal {
+        try word(about: commit, isAbstention: true)
+    }
+
+    private func word(about commit: [UInt8], isAbstention: Bool) throws(MLSError) -> CommitRefusal {
+        guard reInit == nil else { throw .groupEnded }
+        var word = CommitRefusal(
+            groupID: groupID, epoch: epoch, leaf: leafIndex, commit: state.suite.hash(commit),
+            isAbstention: isAbstention)
+        try word.sign(state.suite, with: signatureKey)
+        return word
     }
 }

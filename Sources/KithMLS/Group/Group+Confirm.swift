@@ -29,8 +29,8 @@ extension Group {
         pending = nil
         if let key = staged.signatureKey { signatureKey = key }
         guard let next = staged.intoState() else {
+            // The proposals stay: should the epoch go on, its next commit may name them.
             isRemoved = true
-            proposals = ProposalQueue()
             return (change, [])
         }
         advance(to: next, change, at: now)
@@ -38,6 +38,7 @@ extension Group {
     }
 
     private mutating func advance(to next: consuming EpochState, _ change: EpochChange, at now: UInt64?) {
+        isRemoved = false
         past.append(PastEpoch(state, ended: now, messages: configuration.retention.messages))
         state = next
         resumption.add(

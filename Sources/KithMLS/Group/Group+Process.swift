@@ -9,6 +9,20 @@ extension Group {
         _ message: MLSMessage, psks: PreSharedKeys = PreSharedKeys(), at now: UInt64? = nil
     ) throws(MLSError) -> Received {
         guard !isRemoved else { throw .removedFromGroup }
+        return try take(message, psks, now)
+    }
+
+    /// Takes in a message of the epoch in which a commit has removed this member.
+    ///
+    /// Whoever a commit removes cannot tell whether others can follow it. When they cannot, the delivery service takes
+    /// another commit of the epoch, and confirming that one makes this client a member again.
+    package mutating func processAfterRemoval(
+        _ message: MLSMessage, psks: PreSharedKeys = PreSharedKeys(), at now: UInt64? = nil
+    ) throws(MLSError) -> Received { try take(message, psks, now) }
+
+    private mutating func take(
+        _ message: MLSMessage, _ psks: PreSharedKeys, _ now: UInt64?
+    ) throws(MLSError) -> Received {
         switch message {
         case .publicMessage(let content): return try process(content, message, psks, now)
         case .privateMessage(let content): return try process(content, message, psks, now)
@@ -43,7 +57,10 @@ extension Group {
         if isPending(whole) { return .own(OwnMessage(kind: .pendingCommit, epoch: epoch)) }
         let suite = state.suite
         let senderData = try message.senderData(suite, senderDataSecret: state.secrets.senderData)
-        guard senderData.leafIndex != leafIndex || readsOwn(message) else { return .own(ownMessage(message)) }
+        guard senderData.leafIndex != leafIndex || readsOwn(message) else {
+            try checkOwn(message, senderData)
+            return .own(ownMessage(message))
+        }
         guard tree.hasMember(senderData.leafIndex) else { throw .senderNotMember }
         let step = try state.secretTree.key(
             leaf: senderData.leafIndex, RatchetKind(message.contentType), generation: senderData.generation,
@@ -105,6 +122,17 @@ extension Group {
 
     /// Tells whether this member sent a message in this epoch, as far as it remembers.
     package func isOwn(_ message: PrivateMessage) -> Bool { sent.contains(state.suite.hash(message.ciphertext)) }
+
+    /// Checks that a commit from this member's leaf is its own: every member can write another's number on one.
+    ///
+    /// One of a state that was lost opens with the key that is next here, which must then never be used.
+    private mutating func checkOwn(_ message: PrivateMessage, _ senderData: SenderData) throws(MLSError) {
+        guard message.contentType == .commit, !isOwn(message) else { return }
+        let step = try state.secretTree.key(
+            leaf: leafIndex, .handshake, generation: senderData.generation, limits: configuration.ratchetLimits)
+        try state.shared.checkSignature(try message.content(state.suite, senderData: senderData, key: step.key))
+        state.secretTree.apply(step)
+    }
 
     private func readsOwn(_ message: PrivateMessage) -> Bool {
         message.contentType == .application && configuration.readableOwnMessages > 0

@@ -24,7 +24,7 @@ public struct Group: ~Copyable, Sendable {
     var journal: GroupJournal?
     /// The parameters of the group that follows, once a commit has ended this one (§11.2).
     public internal(set) var reInit: ReInit?
-    /// True once a commit has removed this member.
+    /// True once a commit has removed this member, in the epoch that the commit ended.
     public internal(set) var isRemoved = false
 
     init(_ state: consuming EpochState, signatureKey: SignaturePrivateKey, configuration: GroupConfiguration) {
