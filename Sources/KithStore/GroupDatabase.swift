@@ -93,7 +93,12 @@ public final class GroupDatabase: GroupStorage {
         }
         let changes = try Int64.fetchOne(database, sql: "SELECT changes FROM store") ?? 0
         if changes < keys.changes { try markRolledBack(database, changes: keys.changes) }
-        return keys
+        guard changes > keys.changes else { return keys }
+        // The process ended before it had written so: what is stored may leave from here on.
+        var settled = keys
+        settled.changes = changes
+        try settled.write(to: store)
+        return settled
     }
 
     /// Notes that what is here is an old copy: none of its groups may go on, and none of its key packages open another.
@@ -125,7 +130,8 @@ public final class GroupDatabase: GroupStorage {
 
     /// A group, or nil when it is not there.
     public func load(_ groupID: [UInt8]) throws(GroupStorageError) -> StoredGroup? {
-        try read { database in
+        try settleOthers()
+        return try read { database in
             guard
                 let group = try Row.fetchOne(
                     database, sql: "SELECT number, version, rolled_back FROM groups WHERE id = ?",
@@ -156,6 +162,13 @@ public final class GroupDatabase: GroupStorage {
                 groupID: groupID, version: UInt64(bitPattern: version), rows: rows,
                 isRolledBack: group["rolled_back"] != 0)
         }
+    }
+
+    /// Sees to it that what another process has stored may leave: it may have ended before it wrote so beside the keys.
+    private func settleOthers() throws(GroupStorageError) {
+        let changes = try read { database in try Int64.fetchOne(database, sql: "SELECT changes FROM store") ?? 0 }
+        guard changes > keys.withLock({ $0.changes }) else { return }
+        do { try settleKeys() } catch { throw Self.failure(error) }
     }
 
     /// The version of a group that is stored.
@@ -218,17 +231,10 @@ public final class GroupDatabase: GroupStorage {
                 erased += 1
             }
             for key in changes.removed where try Self.remove(key, database) { erased += 1 }
-            for item in changes.items {
-                let location = GroupRowLocation(item: item.key.kind.rawValue, name: item.key.name)
-                try database.cachedStatement(
-                    sql: """
-                        INSERT INTO items (kind, name, seal, content) VALUES (?, ?, ?, ?)
-                        ON CONFLICT DO UPDATE SET seal = excluded.seal, content = excluded.content
-                        """
-                ).execute(arguments: [
-                    Int64(item.key.kind.rawValue), Data(item.key.name), generation,
-                    try self.seal(item.content, generation, location),
-                ])
+            for item in changes.items { try self.put(item, generation, database) }
+            for item in changes.added {
+                guard try !Self.has(item.key, database) else { throw GroupStorageError.conflict }
+                try self.put(item, generation, database)
             }
             try self.step(erased, Self.rewrapsPerChange, database)
         }
@@ -252,12 +258,14 @@ public final class GroupDatabase: GroupStorage {
     }
 
     private func write<Value>(_ body: (Database) throws -> Value) throws(GroupStorageError) -> Value {
-        do {
-            let value = try database.write(body)
-            // Nothing leaves before this is on the disk: a copy of the database from before is then an old one.
-            try settleKeys()
-            return value
-        } catch { throw Self.failure(error) }
+        let value: Value
+        do { value = try database.write(body) } catch { throw Self.failure(error) }
+        // Nothing leaves before this is on the disk: a copy of the database from before is then an old one.
+        do { try settleKeys() } catch {
+            guard case .unavailable(let message) = Self.failure(error) else { throw Self.failure(error) }
+            throw .unsettled(message)
+        }
+        return value
     }
 
     private func write(
@@ -273,10 +281,10 @@ public final class GroupDatabase: GroupStorage {
         if change.deletesGroup {
             try database.execute(sql: "DELETE FROM groups WHERE id = ?", arguments: [id])
             erased += Self.erasuresPerStep
-            return
+            guard !change.rows.isEmpty else { return }
         }
         let number: Int64
-        if let stored {
+        if let stored, !change.deletesGroup {
             number = stored["number"]
             try database.cachedStatement(sql: "UPDATE groups SET version = ? WHERE number = ?")
                 .execute(arguments: [Int64(bitPattern: change.nextVersion), number])
@@ -324,6 +332,25 @@ public final class GroupDatabase: GroupStorage {
             // Whether it replaced one is not known: counting too many steps too early, which is no harm.
             if key.kind == .ratchet || key.kind == .state { erased += 1 }
         }
+    }
+
+    private func put(_ item: StorageItem, _ generation: Int64, _ database: Database) throws {
+        let location = GroupRowLocation(item: item.key.kind.rawValue, name: item.key.name)
+        try database.cachedStatement(
+            sql: """
+                INSERT INTO items (kind, name, seal, content) VALUES (?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET seal = excluded.seal, content = excluded.content
+                """
+        ).execute(arguments: [
+            Int64(item.key.kind.rawValue), Data(item.key.name), generation,
+            try seal(item.content, generation, location),
+        ])
+    }
+
+    private static func has(_ key: StorageItem.Key, _ database: Database) throws -> Bool {
+        try Bool.fetchOne(
+            database, sql: "SELECT EXISTS (SELECT 1 FROM items WHERE kind = ? AND name = ?)",
+            arguments: [Int64(key.kind.rawValue), Data(key.name)]) ?? false
     }
 
     private static func remove(_ key: StorageItem.Key, _ database: Database) throws -> Bool {

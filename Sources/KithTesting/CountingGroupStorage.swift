@@ -53,7 +53,7 @@ public final class CountingGroupStorage: GroupStorage {
             count.changes += 1
             count.rows +=
                 changes.groups.reduce(0) { $0 + $1.rows.count + $1.removed.count + $1.removedEpochs.count }
-                + changes.items.count + changes.taken.count + changes.removed.count
+                + changes.items.count + changes.added.count + changes.taken.count + changes.removed.count
             count.bytes += changes.byteCount
         }
     }

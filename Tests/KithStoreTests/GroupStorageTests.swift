@@ -93,6 +93,29 @@ import Testing
     }
 
     @Test(arguments: Implementation.allCases)
+    func `an item is added once, and a group begins anew in one change`(implementation: Implementation) throws {
+        let storage = try make(implementation)
+        let key = StorageItem.Key(.identity, [9])
+        func add(_ byte: UInt8, _ group: UInt8) throws {
+            var other = GroupChanges([group])
+            other.rows = [row(.state, "one"), row(.inbox, number: 1, "in")]
+            var changes = StorageChanges(other)
+            changes.added = [StorageItem(key, StoredBytes(copying: [byte]))]
+            try storage.commit(changes)
+        }
+        try add(1, 1)
+        #expect(throws: GroupStorageError.conflict) { try add(2, 2) }
+        #expect(try storage.item(key)?.content.withBytes { $0 } == [1])
+        #expect(try storage.groups() == [[1]])
+        var anew = GroupChanges([1], expectedVersion: try storage.version(of: [1]))
+        anew.deletesGroup = true
+        anew.rows = [row(.state, "two")]
+        try storage.commit(StorageChanges(anew))
+        #expect(try texts(storage, [1]) == ["state 0 0 two"])
+        #expect(try storage.version(of: [1]) == anew.nextVersion)
+    }
+
+    @Test(arguments: Implementation.allCases)
     func `key packages, pre-shared keys and identities come back whole`(implementation: Implementation) throws {
         let storage = try make(implementation)
         for suite in CipherSuites.all {
@@ -265,6 +288,31 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         }
 
         func removeSecret(named name: String) throws(KithError) { try secrets.removeSecret(named: name) }
+    }
+
+    @Test func `a change whose number cannot be written beside the keys is stored, and not to be acted on`() throws {
+        let keys = BreakableKeyStore()
+        func open() throws -> GroupDatabase { try GroupDatabase.open(directory: folder.path, keys: keys) }
+        let database = try open()
+        try write(database, nil, [row(.state, "one")])
+        let old = try folder.bytes("groups.sqlite")
+        keys.isBroken = true
+        var isUnsettled = false
+        do { try write(database, 1, [row(.state, "two")]) } catch GroupStorageError.unsettled { isUnsettled = true }
+        #expect(isUnsettled)
+        // Whoever loads it would act on it.
+        #expect(throws: GroupStorageError.self) { try database.load([1]) }
+        #expect(try database.version(of: [1]) == 2)
+        #expect(throws: GroupStorageError.self) { try database.maintain(limit: 0) }
+        database.close()
+        #expect(throws: KithError.self) { try open() }
+        keys.isBroken = false
+        // Opened again it is settled: the copy from before is an old one.
+        let again = try open()
+        #expect(try texts(again, [1]) == ["state 0 0 two"])
+        again.close()
+        try folder.write(old, to: "groups.sqlite")
+        #expect(try open().load([1])?.isRolledBack == true)
     }
 
     @Test(arguments: [1, 2, 3, 5, 30])

@@ -122,7 +122,7 @@ public struct GroupChanges: Sendable {
     public var removed: [GroupRow.Key] = []
     /// Epochs of which nothing is kept.
     public var removedEpochs: [UInt64] = []
-    /// True when the group is deleted, with everything in it.
+    /// True when the group is deleted, with everything in it; with ``rows``, it begins anew with those.
     public var deletesGroup = false
 
     /// The version of a new group: not the one that an earlier group of this name had, which another process may remember.

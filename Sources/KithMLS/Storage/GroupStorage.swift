@@ -13,7 +13,8 @@ public protocol GroupStorage: Sendable {
     /// Writes changes of groups and items together.
     ///
     /// - Throws: ``GroupStorageError/conflict`` when a group is at another version than expected, or there where none is
-    ///   expected; ``GroupStorageError/itemMissing`` when an item that is taken is not there. Nothing is written then.
+    ///   expected, or an item that is added is there; ``GroupStorageError/itemMissing`` when an item that is taken is not there. Nothing is written then.
+    ///   ``GroupStorageError/unsettled(_:)`` when everything is written, and what follows from it must wait.
     func commit(_ changes: StorageChanges) throws(GroupStorageError)
     /// The items of a kind.
     func items(_ kind: StorageItem.Kind) throws(GroupStorageError) -> [StorageItem]
@@ -33,7 +34,7 @@ extension GroupStorage {
 /// The reason storage did not do what it was asked.
 @nonexhaustive
 public enum GroupStorageError: Error, Hashable, Sendable {
-    /// The group has changed since it was loaded, or is there where none should be: load it again.
+    /// The group has changed since it was loaded, or it or an item is there where none should be: load it again.
     case conflict
     /// An item that was to be taken is not there: another took it.
     case itemMissing
@@ -43,6 +44,9 @@ public enum GroupStorageError: Error, Hashable, Sendable {
     case laterFormat
     /// The storage is an old copy: its keys were given up since (cryptographic erasure), or may have been used.
     case rolledBack
+    /// The change is stored, and must not be made again; but nothing that follows from it may leave before another change,
+    /// or ``GroupStorage/maintain(limit:)``, succeeds: a copy of the storage from before could still pass for the newest.
+    case unsettled(String)
     /// It cannot be used now: the disk is full, permissions are missing, another program holds it.
     case unavailable(String)
 }
@@ -53,6 +57,8 @@ public struct StorageChanges: Sendable {
     public var groups: [GroupChanges] = []
     /// Items that are new or changed.
     public var items: [StorageItem] = []
+    /// Items that are new: none of them may be there.
+    public var added: [StorageItem] = []
     /// Items that are used up: each must be there, and goes.
     public var taken: [StorageItem.Key] = []
     /// Items that are no longer needed, whether they are there or not.
@@ -65,11 +71,14 @@ public struct StorageChanges: Sendable {
     public init(_ group: GroupChanges) { groups = [group] }
 
     /// True when there is nothing to write.
-    public var isEmpty: Bool { groups.allSatisfy(\.isEmpty) && items.isEmpty && taken.isEmpty && removed.isEmpty }
+    public var isEmpty: Bool {
+        groups.allSatisfy(\.isEmpty) && items.isEmpty && added.isEmpty && taken.isEmpty && removed.isEmpty
+    }
 
     /// The number of bytes written, as ``GroupChanges/byteCount`` counts them.
     public var byteCount: Int {
-        groups.reduce(0) { $0 + $1.byteCount } + items.reduce(0) { $0 + $1.content.count + $1.key.name.count + 1 }
+        groups.reduce(0) { $0 + $1.byteCount }
+            + (items + added).reduce(0) { $0 + $1.content.count + $1.key.name.count + 1 }
             + (taken + removed).reduce(0) { $0 + $1.name.count + 1 }
     }
 }

@@ -53,10 +53,11 @@ public final class MemoryGroupStorage: GroupStorage {
             for change in changes.groups where content.groups[change.groupID]?.version != change.expectedVersion {
                 return .conflict
             }
+            for item in changes.added where content.items[item.key] != nil { return .conflict }
             for key in changes.taken where content.items[key] == nil { return .itemMissing }
             for change in changes.groups { Self.apply(change, to: &content) }
             for key in changes.taken + changes.removed { content.items[key] = nil }
-            for item in changes.items { content.items[item.key] = item.content }
+            for item in changes.items + changes.added { content.items[item.key] = item.content }
             return nil
         }
         if let failure { throw failure }
@@ -65,7 +66,7 @@ public final class MemoryGroupStorage: GroupStorage {
     private static func apply(_ change: GroupChanges, to content: inout Content) {
         if change.deletesGroup {
             content.groups[change.groupID] = nil
-            return
+            guard !change.rows.isEmpty else { return }
         }
         var stored = content.groups.removeValue(forKey: change.groupID) ?? Stored(version: 0)
         stored.version = change.nextVersion
