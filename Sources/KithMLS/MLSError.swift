@@ -101,7 +101,7 @@ public enum MLSError: Error, Hashable, Sendable {
     case applicationDataNotEncrypted
     /// A membership tag that is missing or wrong (§6.2).
     case invalidMembershipTag
-    /// Data and attached data of more than 512 MiB together.
+    /// Data and attached data of more than 512 MiB together, or a message of more than a client takes in.
     case messageTooLong
     /// Padding with bytes that are not zero (§6.3.1).
     case nonZeroPadding

@@ -143,3 +143,26 @@ import Testing
         #expect(error == .messageKeyUsed)
     }
 }
+
+/// Proposals that would fill a member's memory.
+@Suite struct ProposalSizeTests {
+    @Test func `the proposals of an epoch are bounded by their size`() throws {
+        let members = try party(["anna", "ben"])
+        members[1].with { $0.configuration.queuedProposalBytes = 10_000 }
+        func proposal(_ number: UInt8, _ size: Int) throws -> MLSMessage {
+            let id = PreSharedKeyID(
+                key: .external(id: [UInt8](repeating: number, count: size)),
+                nonce: [UInt8](repeating: 3, count: cipherSuite().secretLength))
+            return try members[0].with { group throws in try group.propose(.psk(id), at: noon) }
+        }
+        try members[1].queue(proposal(1, 6_000))
+        #expect(throws: MLSError.tooManyProposals) { try members[1].queue(proposal(2, 6_000)) }
+        try members[1].queue(proposal(3, 3_000))
+        // In the next epoch there is room again.
+        var options = CommitOptions()
+        options.chosenProposals = []
+        let output = try members[1].commit(options)
+        try members[0].follow(output.commit)
+        try members[1].queue(proposal(4, 6_000))
+    }
+}

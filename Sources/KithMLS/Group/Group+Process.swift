@@ -218,6 +218,9 @@ extension Group {
             let queued = QueuedProposal(
                 reference: reference, proposal: proposal, sender: content.content.sender,
                 authenticatedData: content.content.authenticatedData)
+            guard queued.byteCount <= configuration.queuedProposalBytes - proposals.byteCount else {
+                throw .tooManyProposals
+            }
             proposals.add(queued)
             return .proposal(queued)
         case .commit(let commit):

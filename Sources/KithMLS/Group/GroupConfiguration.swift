@@ -29,6 +29,8 @@ public struct GroupConfiguration: Sendable {
     public var maximumLifetime: UInt64 = .max
     /// The number of proposals kept in one epoch.
     public var queuedProposals = 4_096
+    /// The size in bytes of all proposals kept in one epoch: 64 MiB by default.
+    public var queuedProposalBytes = 64 << 20
     /// The number of own messages that are recognised when they come back.
     public var rememberedMessages = 256
     /// The number of own messages whose keys are kept, so that this member can read them once when they come back.

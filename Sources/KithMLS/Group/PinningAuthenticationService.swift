@@ -117,7 +117,12 @@ public final class PinningAuthenticationService: AuthenticationService {
     private func keep(_ all: [Credential: [SignaturePublicKey]]) throws(GroupStorageError) {
         guard !all.isEmpty else { return }
         let all = all.mapValues { Array($0.suffix(Self.limit)) }
-        if let storage { try storage.put(all.map { StorageItem(pinned: $0.value, Self.name($0.key)) }) }
+        do throws(GroupStorageError) {
+            try storage?.put(all.map { StorageItem(pinned: $0.value, Self.name($0.key)) })
+        } catch {
+            // It is stored; the group's own change waits for the rest.
+            guard case .unsettled = error else { throw error }
+        }
         known.withLock { $0.merge(all) { $1 } }
     }
 

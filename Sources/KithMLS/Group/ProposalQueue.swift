@@ -10,9 +10,16 @@ public struct QueuedProposal: Hashable, Sendable {
     public let authenticatedData: [UInt8]
 }
 
+extension QueuedProposal {
+    /// The size in bytes, which a queue of many has to bound.
+    var byteCount: Int { encoded.count }
+}
+
 /// The proposals of an epoch, in the order they came (RFC 9420 §12.1).
 struct ProposalQueue: Sendable {
     private(set) var all: [QueuedProposal] = []
+    /// The size of all proposals.
+    private(set) var byteCount = 0
     private var indices: [ProposalReference: Int] = [:]
     /// The private halves of the leaves this member has proposed for itself, by encryption key.
     private(set) var ownLeafKeys: [HPKEPublicKey: OwnLeafKeys] = [:]
@@ -29,6 +36,7 @@ struct ProposalQueue: Sendable {
         guard indices[proposal.reference] == nil else { return }
         indices[proposal.reference] = all.count
         all.append(proposal)
+        byteCount += proposal.byteCount
     }
 
     mutating func add(_ keys: OwnLeafKeys) { ownLeafKeys[keys.encryption.publicKey] = keys }

@@ -27,7 +27,7 @@ package struct EncryptedGroupSecrets: Hashable, TLSCodable {
     package var newMember: [UInt8]
     package var encryptedGroupSecrets: HPKECiphertext
 
-    init(newMember: [UInt8], encryptedGroupSecrets: HPKECiphertext) {
+    package init(newMember: [UInt8], encryptedGroupSecrets: HPKECiphertext) {
         self.newMember = newMember
         self.encryptedGroupSecrets = encryptedGroupSecrets
     }
