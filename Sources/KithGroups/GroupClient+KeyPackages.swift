@@ -66,6 +66,8 @@ extension GroupClient {
                     }
                 }
             }
+            let lastResort = expired.filter { $0.kind == .lastResort }.map(\.name)
+            expired += try UsedWelcome.notes(of: lastResort, in: storage)
             if !expired.isEmpty { try storage.put([], removing: expired) }
             return (count, hasLastResort)
         }

@@ -45,6 +45,8 @@ extension GroupClient {
         do throws(GroupError) { return (try await join(welcome), false) } catch {
             switch error {
             case .refused(.groupAlreadyKnown), .refused(.unknownPSK), .refused(.credentialRejected): return (nil, true)
+            // One group that is damaged must not keep the client out of others; it may be joined anew meanwhile.
+            case .storage(.corrupt), .storage(.rolledBack), .storage(.laterFormat): return (nil, true)
             // Junk, a repetition, or for another: the next one may be good.
             case .refused, .notForUs: return (nil, false)
             default: throw error
@@ -117,39 +119,29 @@ private struct WelcomeProgress {
     }
 }
 
-/// The Welcomes that a key package of last resort has opened: it would open them again, with keys that were used.
-struct UsedWelcomes {
-    private static let key = StorageItem.Key(.note, Array("used welcomes".utf8))
-    private static let limit = 1_000
+/// A group state that a key package of last resort has opened: it would open it again, with keys that were used.
+///
+/// Its bytes could differ another time: the state is the same for all Welcomes with the same keys.
+struct UsedWelcome {
+    let key: StorageItem.Key
 
-    private var digests: [[UInt8]] = []
+    init(of reference: [UInt8], to context: GroupContext) {
+        key = StorageItem.Key(.note, Self.prefix(reference) + SHA256.hash(data: context.encoded))
+    }
 
-    init(_ storage: any GroupStorage) throws(GroupError) {
-        let item: StorageItem?
-        do throws(GroupStorageError) { item = try storage.item(Self.key) } catch { throw .storage(error) }
-        guard let item else { return }
-        digests = try item.content.reading { reader throws(MLSError) in
-            var digests: [[UInt8]] = []
-            for _ in 0..<(try reader.integer(as: UInt16.self)) { digests.append(try reader.opaque()) }
-            return digests
+    var item: StorageItem { StorageItem(key, StoredBytes { _ in }) }
+
+    /// The names of what a key package has opened begin so.
+    private static func prefix(_ reference: [UInt8]) -> [UInt8] { Array("used welcome ".utf8) + reference }
+
+    /// The notes of key packages that are no longer there.
+    static func notes(
+        of references: [[UInt8]], in storage: any GroupStorage
+    ) throws(GroupStorageError) -> [StorageItem.Key] {
+        guard !references.isEmpty else { return [] }
+        return try storage.items(.note).map(\.key).filter { key in
+            references.contains { key.name.starts(with: prefix($0)) }
         }
-    }
-
-    /// Notes a Welcome; false when it is known.
-    mutating func insert(_ welcome: [UInt8]) -> Bool {
-        let digest = Array(SHA256.hash(data: welcome))
-        guard !digests.contains(digest) else { return false }
-        digests = digests.suffix(Self.limit - 1) + [digest]
-        return true
-    }
-
-    var item: StorageItem {
-        StorageItem(
-            Self.key,
-            StoredBytes { writer in
-                writer.integer(UInt16(digests.count))
-                for digest in digests { writer.opaque(digest) }
-            })
     }
 }
 

@@ -43,6 +43,10 @@ public final class GroupClient: Sendable {
         ///
         /// A delivery service may take less.
         public var largestMessage = 16 << 20
+        /// The largest size in bytes of a message or Welcome that is taken in: 64 MiB by default.
+        ///
+        /// All members of a group must take what one of them sends: a Welcome grows with the group.
+        public var largestReceived = 64 << 20
         /// The time in seconds since 1970.
         public var now: @Sendable () -> UInt64
 
@@ -101,11 +105,15 @@ public final class GroupClient: Sendable {
         let key = StorageItem.Key(.identity, Array("\(options.suite.id.rawValue)".utf8))
         do throws(GroupStorageError) {
             if try storage.item(key) == nil {
-                try storage.put([
+                var changes = StorageChanges()
+                changes.added = [
                     StorageItem(identity: key.name, options.suite.generateSignatureKey(), suite: options.suite.id)
-                ])
+                ]
+                do throws(GroupStorageError) { try storage.commit(changes) } catch {
+                    // Of two processes that make one at once, the first has it.
+                    guard error == .conflict else { throw error }
+                }
             }
-            // Read back: of two processes that make one at once, the last has it.
             guard let item = try storage.item(key) else { throw .itemMissing }
             signatureKey = try item.identity(options.configuration.suites).key
         } catch { throw .storage(error) }
@@ -143,7 +151,7 @@ public final class GroupClient: Sendable {
                 extensions: extensions, configuration: options.configuration)
         } catch { throw .refused(error) }
         let session = session(group.groupID)
-        try await session.begin(group, replacing: false, publishes: true)
+        try await session.begin(group, replacing: .nothing, publishes: true)
         return session
     }
 
@@ -154,6 +162,7 @@ public final class GroupClient: Sendable {
     ///   later.
     public func join(_ welcome: [UInt8]) async throws(GroupError) -> GroupSession {
         let parsed: Welcome
+        guard welcome.count <= options.largestReceived else { throw .refused(.messageTooLong) }
         do throws(MLSError) {
             guard case .welcome(let message) = try MLSMessage(welcome) else { throw .unexpectedWireFormat }
             parsed = message
@@ -164,13 +173,14 @@ public final class GroupClient: Sendable {
         let isKnown = try storing { () throws(GroupStorageError) in try storage.version(of: group.groupID) } != nil
         if isKnown { try await session.checkReplaceable(by: group.epoch) }
         // A key package that is used once goes; what one of last resort has opened is remembered instead.
-        var used = try UsedWelcomes(storage)
+        let used = UsedWelcome(of: item.name, to: group.context)
         if item.kind == .lastResort {
-            guard used.insert(welcome) else { throw .refused(.groupAlreadyKnown) }
+            let isUsed = try storing { () throws(GroupStorageError) in try storage.item(used.key) } != nil
+            guard !isUsed else { throw .refused(.groupAlreadyKnown) }
         }
         try await session.begin(
-            group, replacing: isKnown, taken: item.kind == .keyPackage ? [item] : [],
-            items: item.kind == .lastResort ? [used.item] : [], publishes: false)
+            group, replacing: isKnown ? .membership : .nothing, taken: item.kind == .keyPackage ? [item] : [],
+            added: item.kind == .lastResort ? [used.item] : [], publishes: false)
         return session
     }
 
@@ -215,7 +225,7 @@ public final class GroupClient: Sendable {
     ) async throws(GroupError) -> (session: GroupSession, outcome: CommitOutcome) {
         let group = founding.take()
         let session = session(group.groupID)
-        try await session.begin(group, replacing: false, publishes: false)
+        try await session.begin(group, replacing: .nothing, publishes: false)
         return (session, try await session.sendPendingCommit())
     }
 
@@ -236,16 +246,15 @@ public final class GroupClient: Sendable {
     private func bundle(
         for welcome: Welcome
     ) throws(GroupError) -> (key: StorageItem.Key, bundle: KeyPackageBundle)? {
-        for reference in welcome.secrets.map(\.newMember) {
+        let named = Set(welcome.secrets.map(\.newMember))
+        return try storing { () throws(GroupStorageError) in
             for kind in [StorageItem.Kind.keyPackage, .lastResort] {
-                let key = StorageItem.Key(kind, reference)
-                let bundle = try storing { () throws(GroupStorageError) in
-                    try storage.item(key)?.keyPackage(options.configuration.suites)
+                for item in try storage.items(kind) where named.contains(item.key.name) {
+                    return (item.key, try item.keyPackage(options.configuration.suites))
                 }
-                if let bundle { return (key, bundle) }
             }
+            return nil
         }
-        return nil
     }
 
     /// Joins a group by a commit of this client's own, with the public state that the delivery service has.

@@ -125,6 +125,7 @@ extension GroupSession {
         // Another process was here first.
         guard draft.record.cursor <= message.position else { return }
         draft.record.cursor = message.position + 1
+        guard message.bytes.count <= client.options.largestReceived else { throw .messageTooLong }
         guard let target = parsed.groupAndEpoch, target.groupID == groupID else { throw .wrongGroup }
         // The commit that removed this client may have been none: then the epoch goes on.
         guard !group.isRemoved || target.epoch == group.epoch else { return }
@@ -252,8 +253,8 @@ extension GroupSession {
                 guard let join = session.unansweredJoin.take() else { break }
                 // Refused: somebody was faster, and has published or will have a newer state.
                 guard case .accepted = answer else { continue }
-                if isDamaged { try session.delete() }
-                try session.begin(join.confirm(), replacing: !isDamaged, publishes: true)
+                try session.begin(
+                    join.confirm(), replacing: isDamaged ? .everything : .membership, publishes: true)
                 await session.drainQuietly(.current)
                 return
             }

@@ -232,7 +232,11 @@ extension GroupSession {
     /// Sends what waits and returns the outcome of a commit, also when another process was the one to learn it.
     private func resolve(_ staged: Staged) async throws(GroupError) -> CommitOutcome {
         do throws(GroupError) { try await drain() } catch {
-            guard case .unreachable = error else { throw error }
+            switch error {
+            // It is stored, and goes out later.
+            case .unreachable, .storage(.unsettled): break
+            default: throw error
+            }
         }
         let isPending = try pendingCommit() == staged.change
         if isPending, outbox.contains(where: { $0.kind == .commit }) { return .pending(staged.change) }
@@ -271,6 +275,7 @@ extension GroupSession {
         var (holdsData, isBehind) = (false, false)
         var again: UInt64?
         while let next = outbox.first(where: { !(holdsData && $0.isData) }) {
+            try settle()
             switch next.kind {
             case .data where next.bytes.isEmpty:
                 again = next.number

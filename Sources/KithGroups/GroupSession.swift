@@ -29,6 +29,8 @@ public actor GroupSession {
     private var isClosed = false
     /// True when what is stored is an old copy, which must not be used.
     private var isRolledBack = false
+    /// True while what was stored last must not leave yet.
+    private var isUnsettled = false
     /// The messages received since the last synchronisation reported them.
     var fetched = Synchronisation()
     /// A commit to join by that was sent, and not answered.
@@ -200,7 +202,7 @@ public actor GroupSession {
             record.cursor = draft.record.cursor
             return value
         }
-        do throws(GroupStorageError) { try storage.commit(changes) } catch {
+        do throws(GroupStorageError) { try write(changes) } catch {
             version = nil
             if error == .conflict { return nil }
             throw .storage(error)
@@ -209,6 +211,24 @@ public actor GroupSession {
         version = changes.groups.first?.nextVersion
         apply(draft)
         return value
+    }
+
+    /// Writes changes; what follows from them waits where the storage says so.
+    private func write(_ changes: StorageChanges) throws(GroupStorageError) {
+        do throws(GroupStorageError) {
+            try storage.commit(changes)
+            isUnsettled = false
+        } catch {
+            guard case .unsettled = error else { throw error }
+            isUnsettled = true
+        }
+    }
+
+    /// Makes sure that what was stored may leave.
+    func settle() throws(GroupError) {
+        guard isUnsettled else { return }
+        _ = try storing { () throws(GroupStorageError) in try storage.maintain(limit: 0) }
+        isUnsettled = false
     }
 
     private func rows(_ changes: GroupChanges, _ draft: Draft) -> GroupChanges {
@@ -274,17 +294,26 @@ public actor GroupSession {
         if !inbox.isEmpty { wake() }
     }
 
-    /// Writes a group that was made or joined just now, where `replacing` in place of what is left of an earlier membership.
+    /// The part of a group that one which was made or joined takes the place of.
+    enum Replaced {
+        case nothing
+        /// What is left of an earlier membership; what waits stays.
+        case membership
+        /// Rows that cannot be read, with all that waits.
+        case everything
+    }
+
+    /// Writes a group that was made or joined just now.
     func begin(
-        _ fresh: consuming Group, replacing: Bool, taken: [StorageItem.Key] = [], items: [StorageItem] = [],
+        _ fresh: consuming Group, replacing: Replaced, taken: [StorageItem.Key] = [], added: [StorageItem] = [],
         publishes: Bool
     ) throws(GroupError) {
         guard !isClosed else { throw .closed }
         var fresh = fresh
         // Another process may have gone on meanwhile.
-        if replacing { try? reload() }
-        var draft = Draft(record: replacing ? record : SessionRecord())
-        if replacing {
+        if replacing == .membership { try? reload() }
+        var draft = Draft(record: replacing == .membership ? record : SessionRecord())
+        if replacing == .membership {
             // What was said and not delivered is still to be, and who was added waits for the Welcome.
             draft.removedOutgoing = Set(outbox.filter { $0.kind == .commit || $0.kind == .proposal }.map(\.number))
             if isRolledBack { draft.giveBack(outbox) }
@@ -294,18 +323,20 @@ public actor GroupSession {
         draft.record.publishes = publishes
         draft.notify(.joined(epoch: fresh.epoch))
         let stored = try storing { () throws(GroupStorageError) in try storage.version(of: groupID) }
-        version = replacing ? stored : nil
+        version = replacing == .nothing ? nil : stored
         var changes = StorageChanges(rows(fresh.takeChanges(), draft))
-        changes.groups[0].replacesState = stored != nil
+        changes.groups[0].replacesState = stored != nil && replacing != .everything
+        changes.groups[0].deletesGroup = stored != nil && replacing == .everything
         changes.taken = taken
-        changes.items = items
-        do throws(GroupStorageError) { try storage.commit(changes) } catch {
+        changes.added = added
+        do throws(GroupStorageError) { try write(changes) } catch {
             version = nil
             throw error == .conflict ? .refused(.groupAlreadyKnown) : .storage(error)
         }
         version = changes.groups[0].nextVersion
         group = consume fresh
         isRolledBack = false
+        if replacing == .everything { (outbox, inbox) = ([], []) }
         apply(draft)
     }
 
@@ -354,7 +385,7 @@ public actor GroupSession {
         }
         var changes = GroupChanges(groupID, expectedVersion: stored)
         changes.deletesGroup = true
-        try storing { () throws(GroupStorageError) in try storage.commit(StorageChanges(changes)) }
+        try storing { () throws(GroupStorageError) in try write(StorageChanges(changes)) }
         (version, record, outbox, inbox) = (nil, SessionRecord(), [], [])
         group = nil
     }
@@ -383,7 +414,7 @@ public actor GroupSession {
                 var changes = GroupChanges(session.groupID, expectedVersion: session.version)
                 changes.removed = taken.map { GroupRow.Key(.inbox, number: $0.number) }
                 do throws(GroupStorageError) {
-                    try session.storage.commit(StorageChanges(changes))
+                    try session.write(StorageChanges(changes))
                 } catch {
                     session.version = nil
                     if error == .conflict { continue }

@@ -1,8 +1,9 @@
 import Foundation
-import KithGroups
+@testable import KithGroups
 import KithMLS
 import KithStore
 import KithTesting
+import Synchronization
 import Testing
 
 /// Faults on the way, and how they are made good.
@@ -193,6 +194,75 @@ import Testing
     }
 }
 
+/// What happens in the middle of something.
+@Suite struct InterruptionTests {
+    @Test func `a damaged group is there until it is joined anew`() async throws {
+        let delivery = MemoryDelivery()
+        let storage = HookedStorage()
+        let ben = try client("ben", delivery, storage)
+        let sessions = try await party([client("anna", delivery), ben])
+        let group = sessions[0].groupID
+        var changes = GroupChanges(group, expectedVersion: try storage.version(of: group))
+        changes.rows = [
+            GroupRow(GroupRow.Key(.state), StoredBytes(copying: [1, 2])),
+            GroupRow(GroupRow.Key(.session), StoredBytes(copying: [1])),
+        ]
+        try storage.commit(StorageChanges(changes))
+        // Whatever was written first is all there is.
+        var isEnded = false
+        storage.beforeCommit = { (_: StorageChanges) throws(GroupStorageError) in
+            guard !isEnded else { throw .unavailable("This is where the process ended.") }
+            isEnded = true
+        }
+        let session = try #require(try ben.group(group))
+        try? await session.rejoin()
+        storage.beforeCommit = { (_: StorageChanges) throws(GroupStorageError) in }
+        let again = try #require(try client("ben", delivery, storage).group(group))
+        try await sessions[0].synchronise()
+        #expect(try await again.agreement() == sessions[0].agreement())
+        try await again.say("back")
+        try await sessions[0].synchronise()
+        #expect(try await texts(taken(sessions[0])) == ["back"])
+    }
+
+    @Test func `what is stored while the keys cannot be written goes out later, and once`() async throws {
+        let folder = try TemporaryFolder()
+        let keys = BreakableKeyStore()
+        let storage = try GroupDatabase.open(directory: folder.path, keys: keys)
+        let delivery = MemoryDelivery()
+        let sessions = try await party([client("anna", delivery), client("ben", delivery, storage)])
+        keys.isBroken = true
+        #expect(try await !sessions[1].send(Array("it waits".utf8)).isDelivered)
+        guard case .pending = try await sessions[1].commit() else {
+            Issue.record("a commit that is stored and may not leave")
+            return
+        }
+        try await sessions[0].synchronise()
+        #expect(try await taken(sessions[0]).isEmpty)
+        await #expect(throws: GroupError.self) { try await sessions[1].synchronise() }
+        #expect(try await sessions[1].waitingMessages().count == 1)
+        keys.isBroken = false
+        try await sessions[1].synchronise()
+        try await sessions[0].synchronise()
+        #expect(try await texts(taken(sessions[0])) == ["it waits"])
+        #expect(try await sessions[0].agreement() == sessions[1].agreement())
+    }
+
+    @Test func `of two processes that begin at once both have the first one's key`() throws {
+        let storage = HookedStorage()
+        let delivery = MemoryDelivery()
+        var first: GroupClient?
+        storage.afterItem = { _ in
+            storage.afterItem = { _ in }
+            first = try? client("anna", delivery, storage)
+        }
+        let second = try client("anna", delivery, storage)
+        let third = try client("anna", delivery, storage)
+        let keys = [first?.signatureKey.publicKey, second.signatureKey.publicKey, third.signatureKey.publicKey]
+        #expect(first != nil && Set(keys).count == 1)
+    }
+}
+
 /// An old copy of the storage that has come back.
 @Suite struct RollbackTests {
     private let folder: TemporaryFolder
@@ -268,6 +338,94 @@ import Testing
         try await sessions[1].forget()
         await #expect(throws: GroupError.refused(.groupAlreadyKnown)) { try await ben.join(welcome) }
         #expect(try ben.groups().isEmpty)
+        // Nor with other bytes.
+        guard case .welcome(var changed) = try MLSMessage(welcome) else { throw MLSError.unexpectedWireFormat }
+        let secrets = try #require(changed.secrets.first)
+        changed.secrets.append(
+            EncryptedGroupSecrets(newMember: [1], encryptedGroupSecrets: secrets.encryptedGroupSecrets))
+        await #expect(throws: GroupError.refused(.groupAlreadyKnown)) {
+            try await ben.join(MLSMessage.welcome(changed).bytes)
+        }
+        #expect(try ben.groups().isEmpty)
+    }
+
+    @Test func `what a key package of last resort has opened is forgotten with it, and not before`() async throws {
+        let delivery = MemoryDelivery()
+        let storage = MemoryGroupStorage()
+        let now = Mutex(noon)
+        var options = options(keyPackages: 0)
+        options.now = { now.withLock { $0 } }
+        let ben = try GroupClient(name: "ben", storage: storage, delivery: delivery, options: options)
+        _ = try await party([client("anna", delivery), ben])
+        func count() throws -> Int {
+            try storage.items(.note).count { $0.key.name.starts(with: Array("used".utf8)) }
+        }
+        try await ben.replenishKeyPackages()
+        #expect(try count() == 1)
+        now.withLock { $0 += 14 * 7 * 86_400 }
+        try await ben.replenishKeyPackages()
+        #expect(try count() == 0)
+    }
+
+    @Test func `a Welcome that names millions is looked up once, and one that is too large is not`() async throws {
+        let delivery = MemoryDelivery()
+        let storage = HookedStorage()
+        var options = options()
+        options.largestReceived = 100_000
+        let ben = try GroupClient(name: "ben", storage: storage, delivery: delivery, options: options)
+        let sealed = HPKECiphertext(kemOutput: [], ciphertext: [])
+        func welcome(_ count: Int) -> [UInt8] {
+            let secrets = (0..<count).map {
+                EncryptedGroupSecrets(newMember: [UInt8($0 % 200)], encryptedGroupSecrets: sealed)
+            }
+            var writer = TLSWriter()
+            writer.integer(CipherSuites.all[0].id.rawValue)
+            writer.list(secrets)
+            writer.opaque([])
+            var message = TLSWriter()
+            message.integer(1 as UInt16)
+            message.integer(3 as UInt16)
+            return message.bytes + writer.bytes
+        }
+        storage.reads = 0
+        await #expect(throws: GroupError.notForUs) { try await ben.join(welcome(10_000)) }
+        #expect(storage.reads <= 2)
+        await #expect(throws: GroupError.refused(.messageTooLong)) { try await ben.join(welcome(30_000)) }
+    }
+
+    @Test func `a message of more than is taken in is refused, and the next one is heard`() async throws {
+        let delivery = MemoryDelivery()
+        var options = options()
+        options.largestReceived = 10_000
+        let ben = try GroupClient(
+            name: "ben", storage: MemoryGroupStorage(), delivery: delivery, options: options)
+        let sessions = try await party([client("anna", delivery), ben])
+        try await sessions[0].say(String(repeating: "long ", count: 5_000))
+        try await sessions[0].say("short")
+        #expect(try await sessions[1].synchronise().refused.map(\.reason) == [.messageTooLong])
+        #expect(try await texts(taken(sessions[1])) == ["short"])
+    }
+
+    @Test func `a damaged group keeps nobody from being let into others`() async throws {
+        let delivery = MemoryDelivery()
+        let storage = MemoryGroupStorage()
+        let ben = try client("ben", delivery, storage)
+        let anna = try client("anna", delivery)
+        let sessions = try await party([anna, ben])
+        let group = sessions[0].groupID
+        var changes = GroupChanges(group, expectedVersion: try storage.version(of: group))
+        changes.rows = [GroupRow(GroupRow.Key(.state), StoredBytes(copying: [1, 2]))]
+        try storage.commit(StorageChanges(changes))
+        _ = try await sessions[0].commit(CommitOptions([.remove(1)]))
+        _ = try await sessions[0].add(["ben"])
+        let other = try await anna.createGroup()
+        _ = try await other.add(["ben"])
+        // A new run, which has nothing of the group in memory.
+        let again = try client("ben", delivery, storage)
+        #expect(try await again.receiveWelcomes().map(\.groupID) == [other.groupID])
+        // Once the damage is gone it is let into the first one, too.
+        try await #require(try again.group(group)).forget()
+        #expect(try await again.receiveWelcomes().map(\.groupID) == [group])
     }
 
     @Test func `an old state of the group is not joined`() async throws {

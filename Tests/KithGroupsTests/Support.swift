@@ -82,6 +82,36 @@ func database(_ folder: String, _ name: String) throws -> GroupDatabase {
     return try GroupDatabase.open(directory: place, keys: FileKeyStore(directory: place, seal: .machineKey))
 }
 
+/// Storage that something happens to.
+final class HookedStorage: GroupStorage {
+    let base = MemoryGroupStorage()
+    nonisolated(unsafe) var beforeCommit: (StorageChanges) throws(GroupStorageError) -> Void = {
+        (_: StorageChanges) throws(GroupStorageError) in
+    }
+    /// Happens after an item was read.
+    nonisolated(unsafe) var afterItem: (StorageItem.Key) -> Void = { _ in }
+    /// The number of reads of items.
+    nonisolated(unsafe) var reads = 0
+
+    func groups() throws(GroupStorageError) -> [[UInt8]] { try base.groups() }
+    func load(_ groupID: [UInt8]) throws(GroupStorageError) -> StoredGroup? { try base.load(groupID) }
+    func version(of groupID: [UInt8]) throws(GroupStorageError) -> UInt64? { try base.version(of: groupID) }
+    func items(_ kind: StorageItem.Kind) throws(GroupStorageError) -> [StorageItem] {
+        reads += 1
+        return try base.items(kind)
+    }
+    func item(_ key: StorageItem.Key) throws(GroupStorageError) -> StorageItem? {
+        reads += 1
+        let item = try base.item(key)
+        afterItem(key)
+        return item
+    }
+    func commit(_ changes: StorageChanges) throws(GroupStorageError) {
+        try beforeCommit(changes)
+        try base.commit(changes)
+    }
+}
+
 /// A delivery service whose answers get lost, or that does not do what it is asked.
 final class UnreliableDelivery: GroupDelivery {
     let base: MemoryDelivery
