@@ -82,35 +82,25 @@ public final class GroupDatabase: GroupStorage {
             // The keys first: what is sealed must never wait for the key that opens it.
             try keys.write(to: store)
             try database.execute(sql: "UPDATE store SET generation = 1")
+            try updateTag(database, keys.lasting)
             return keys
         }
-        // No generation yet: the process ended between the two lines above.
-        if generation == 0 { try database.execute(sql: "UPDATE store SET generation = ?", arguments: [keys.newest]) }
         guard generation == 0 || (keys.oldest...keys.newest).contains(generation) else {
             throw KithError(
                 .corrupt,
                 "\(path) and its keys are not of the same time: one of them was restored from an old copy.")
         }
-        let changes = try Int64.fetchOne(database, sql: "SELECT changes FROM store") ?? 0
-        if changes < keys.changes { try markRolledBack(database, changes: keys.changes) }
+        try checkChanges(database, keys, generation: generation)
+        // No generation yet: the process ended between the two lines above.
+        if generation == 0 { try database.execute(sql: "UPDATE store SET generation = ?", arguments: [keys.newest]) }
+        try updateTag(database, keys.lasting)
+        let changes = try changes(database)
         guard changes > keys.changes else { return keys }
         // The process ended before it had written so: what is stored may leave from here on.
         var settled = keys
         settled.changes = changes
         try settled.write(to: store)
         return settled
-    }
-
-    /// Notes that what is here is an old copy: none of its groups may go on, and none of its key packages open another.
-    private static func markRolledBack(_ database: Database, changes: Int64) throws {
-        // A version that no process remembers.
-        try database.execute(sql: "UPDATE groups SET rolled_back = 1, version = version + (1 << 40)")
-        try database.execute(
-            sql: "DELETE FROM items WHERE kind IN (?, ?)",
-            arguments: [
-                Int64(StorageItem.Kind.keyPackage.rawValue), Int64(StorageItem.Kind.lastResort.rawValue),
-            ])
-        try database.execute(sql: "UPDATE store SET changes = ?", arguments: [changes])
     }
 
     /// Closes the database; nothing else may be called after it.
@@ -166,7 +156,7 @@ public final class GroupDatabase: GroupStorage {
 
     /// Sees to it that what another process has stored may leave: it may have ended before it wrote so beside the keys.
     private func settleOthers() throws(GroupStorageError) {
-        let changes = try read { database in try Int64.fetchOne(database, sql: "SELECT changes FROM store") ?? 0 }
+        let changes = try read { database in try Self.changes(database) }
         guard changes > keys.withLock({ $0.changes }) else { return }
         do { try settleKeys() } catch { throw Self.failure(error) }
     }
@@ -419,7 +409,11 @@ extension GroupDatabase {
             try Int64.fetchOne(
                 database, sql: "UPDATE store SET erased = erased + ?, changes = changes + 1 RETURNING erased",
                 arguments: [erased]) ?? 0
-        guard total >= Self.erasuresPerStep else { return }
+        if total >= Self.erasuresPerStep { try beginGeneration(generation, database) }
+        try Self.updateTag(database, keys.withLock { $0.lasting })
+    }
+
+    private func beginGeneration(_ generation: Int64, _ database: Database) throws {
         var stored = try GroupKeys(keyStore) ?? keys.withLock { $0 }
         // Not while rows may be under an older key: this very change may have replaced the last of them, and come to
         // nothing yet.
@@ -477,11 +471,13 @@ extension GroupDatabase {
         // Under the write lock: another process may be changing the keys as well.
         try database.write { database in
             let generation = try Self.generation(database)
-            let changes = try Int64.fetchOne(database, sql: "SELECT changes FROM store") ?? 0
+            let changes = try Self.changes(database)
             guard var stored = try GroupKeys(self.keyStore) else { throw GroupStorageError.corrupt }
             // Another process has written this change's number with its own.
             let isTold = stored.changes == changes
             stored.changes = changes
+            // It is, since it was opened.
+            stored.tagsChanges = true
             guard stored.oldest < generation else {
                 if !isTold { try stored.write(to: self.keyStore) }
                 self.keys.withLock { $0 = stored }

@@ -13,7 +13,7 @@ import KithWire
 ///
 /// ```
 ///  byte     what, in the key store's secret "groups"
-///  0        2, the form; 1 without the number of changes
+///  0        3, the form; 2 while the database has no tag over its own number, 1 without the number of changes
 ///  1…32     the key that stays
 ///  33…40    the number of changes
 ///  41       how many keys follow: 1 or 2
@@ -26,6 +26,8 @@ struct GroupKeys {
     let lasting: SymmetricKey
     /// The number of changes that were written to the database, or one less while the last is being told.
     var changes: Int64 = 0
+    /// True once the database has a tag over its number of changes, without which it is not believed.
+    var tagsChanges = true
     /// For rows with secrets, by generation, which count from 1.
     private(set) var generations: [(number: Int64, key: SymmetricKey)]
 
@@ -43,11 +45,12 @@ struct GroupKeys {
         guard var bytes = try store.secret(named: Self.secretName) else { return nil }
         defer { bytes.clear() }
         let count = bytes.first == 1 ? 33 : 41
-        guard bytes.count > count, 1...2 ~= bytes[0], 1...2 ~= bytes[count],
+        guard bytes.count > count, 1...3 ~= bytes[0], 1...2 ~= bytes[count],
             bytes.count == count + 1 + 40 * Int(bytes[count])
         else {
             throw KithError(.corrupt, "The keys of the groups are damaged, or of a later version of Kith.")
         }
+        tagsChanges = bytes[0] > 2
         lasting = SymmetricKey(data: bytes[1..<33])
         if count > 33 { changes = bytes[33..<41].reduce(0) { $0 << 8 | Int64($1) } }
         generations = stride(from: count + 1, to: bytes.count, by: 40).map { start in
@@ -57,7 +60,7 @@ struct GroupKeys {
     }
 
     func write(to store: any KeyStore) throws(KithError) {
-        var bytes: [UInt8] = [2]
+        var bytes: [UInt8] = [tagsChanges ? 3 : 2]
         bytes.reserveCapacity(42 + 40 * generations.count)
         unsafe lasting.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
         for shift in stride(from: 56, through: 0, by: -8) {

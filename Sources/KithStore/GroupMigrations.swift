@@ -47,6 +47,13 @@ enum GroupMigrations {
                     ALTER TABLE groups ADD COLUMN rolled_back INTEGER NOT NULL DEFAULT 0;
                     """)
         }
+        migrator.registerMigration("3") { database in
+            try database.execute(
+                sql: """
+                    ALTER TABLE store ADD COLUMN tag BLOB;
+                    CREATE INDEX groups_rolled_back ON groups (id) WHERE rolled_back = 1;
+                    """)
+        }
         return migrator
     }
 }

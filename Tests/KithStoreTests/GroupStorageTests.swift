@@ -368,7 +368,7 @@ private func texts(_ storage: any GroupStorage, _ group: [UInt8]) throws -> [Str
         database.close()
         let good = try #require(try keys.secret(named: "groups"))
         let bads: [[UInt8]?] = [
-            nil, [], [1], Array(good.dropLast()), [3] + good.dropFirst(), Array(good.prefix(41)) + [0],
+            nil, [], [1], Array(good.dropLast()), [4] + good.dropFirst(), Array(good.prefix(41)) + [0],
         ]
         for bad in bads {
             try keys.removeSecret(named: "groups")
