@@ -76,6 +76,12 @@ private final class Chip: GroupSigner {
         let sessions = try await party(clients)
         chip.breakDown()
         await #expect(throws: GroupError.refused(.signingFailed)) { try await sessions[0].say("hello") }
+        // Nor does it ask again because of what others have proposed.
+        try await sessions[1].proposeUpdate()
+        try await sessions[0].synchronise()
+        let asked = chip.signatures
+        await #expect(throws: GroupError.refused(.signingFailed)) { try await sessions[0].commit() }
+        #expect(chip.signatures == asked + 1)
         try await sessions[1].say("still here")
         try await sessions[0].synchronise()
         #expect(try await texts(taken(sessions[0])) == ["still here"])

@@ -27,14 +27,15 @@ extension Group {
             item.proposal.presharedKey.map { keys.key($0) != nil } ?? true
         }
         do { return try stage(queued, options, psks: keys, at: now, start: start) } catch {
-            guard !queued.isEmpty else { throw error }
+            // A signer that is away is not asked again.
+            guard !queued.isEmpty, error != .signingFailed else { throw error }
         }
         let acceptable = state.shared.acceptable(
             queued, beside: options.proposals, committer: leafIndex, lifetime: lifetimeRule(now),
             authentication: configuration.authentication)
         do { return try stage(acceptable, options, psks: keys, at: now, start: start) } catch {
             // Whatever others have proposed must not keep this member from committing.
-            guard !acceptable.isEmpty else { throw error }
+            guard !acceptable.isEmpty, error != .signingFailed else { throw error }
         }
         return try stage([], options, psks: keys, at: now, start: start)
     }
