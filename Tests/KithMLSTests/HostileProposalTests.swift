@@ -124,6 +124,27 @@ import Testing
         try agree(Array(members[0..<2]))
     }
 
+    @Test func `a message that comes back is its sender's once`() throws {
+        let members = try party(["anna", "ben"])
+        let message = try members[0].with { group throws in try group.encrypt([1]) }
+        let other = try members[0].with { group throws in try group.encrypt([2]) }
+        for one in [message, other] {
+            try members[0].with { group throws in
+                guard case .own(let own) = try group.process(one, at: noon) else {
+                    throw MLSError.unexpectedWireFormat
+                }
+                #expect(own == OwnMessage(kind: .remembered(.application), epoch: 1))
+            }
+        }
+        for one in [other, message] {
+            let error = #expect(throws: MLSError.self) {
+                try members[0].with { group throws in _ = try group.process(one, at: noon) }
+            }
+            #expect(error == .messageKeyUsed)
+        }
+        try agree(members)
+    }
+
     @Test func `a commit of a state that was lost is its own, and its key is not used again`() throws {
         let members = try party(["anna", "ben"])
         let stored = members[0].with { group in

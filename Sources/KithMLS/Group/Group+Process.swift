@@ -58,8 +58,7 @@ extension Group {
         let suite = state.suite
         let senderData = try message.senderData(suite, senderDataSecret: state.secrets.senderData)
         guard senderData.leafIndex != leafIndex || readsOwn(message) else {
-            try checkOwn(message, senderData)
-            return .own(ownMessage(message))
+            return .own(try takeOwn(message, senderData))
         }
         guard tree.hasMember(senderData.leafIndex) else { throw .senderNotMember }
         let step = try state.secretTree.key(
@@ -123,15 +122,25 @@ extension Group {
     /// Tells whether this member sent a message in this epoch, as far as it remembers.
     package func isOwn(_ message: PrivateMessage) -> Bool { sent.contains(state.suite.hash(message.ciphertext)) }
 
-    /// Checks that a commit from this member's leaf is its own: every member can write another's number on one.
+    /// Takes in a message under this member's number, once: every member can write another's number on one.
     ///
-    /// One of a state that was lost opens with the key that is next here, which must then never be used.
-    private mutating func checkOwn(_ message: PrivateMessage, _ senderData: SenderData) throws(MLSError) {
-        guard message.contentType == .commit, !isOwn(message) else { return }
-        let step = try state.secretTree.key(
-            leaf: leafIndex, .handshake, generation: senderData.generation, limits: configuration.ratchetLimits)
-        try state.shared.checkSignature(try message.content(state.suite, senderData: senderData, key: step.key))
-        state.secretTree.apply(step)
+    /// One of a state that was lost opens with a key that comes later here, and must then never be used.
+    private mutating func takeOwn(
+        _ message: PrivateMessage, _ senderData: SenderData
+    ) throws(MLSError) -> OwnMessage {
+        let own = ownMessage(message)
+        guard !sent.takeEcho(state.suite.hash(message.ciphertext)) else { return own }
+        do throws(MLSError) {
+            let step = try state.secretTree.key(
+                leaf: leafIndex, RatchetKind(message.contentType), generation: senderData.generation,
+                limits: configuration.ratchetLimits)
+            try state.shared.checkSignature(try message.content(state.suite, senderData: senderData, key: step.key))
+            state.secretTree.apply(step)
+        } catch {
+            // Of messages that are no longer remembered nobody can say whether they came before.
+            guard error == .messageKeyUsed, sent.hasForgotten, message.contentType != .commit else { throw error }
+        }
+        return own
     }
 
     private func readsOwn(_ message: PrivateMessage) -> Bool {

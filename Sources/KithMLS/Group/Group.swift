@@ -131,4 +131,14 @@ struct SentMessages: Sendable {
     }
 
     func contains(_ digest: [UInt8]) -> Bool { digests.contains(digest) }
+
+    /// True when more were sent than are remembered.
+    var hasForgotten: Bool { total > digests.count }
+
+    /// Forgets one that came back, until the group is opened again; false when it is not known.
+    mutating func takeEcho(_ digest: [UInt8]) -> Bool {
+        guard let index = digests.firstIndex(of: digest) else { return false }
+        digests[index] = []
+        return true
+    }
 }
