@@ -100,7 +100,8 @@ struct VolumesTestCommand: AsyncParsableCommand {
             let job = try await client.call(Volumes.Test.self, .init(path: path, size: size << 20)).job
             line.show("Measuring \(printable(path.description))")
             // One that is paused or fails says so.
-            for try await change in try await client.open(Jobs.Follow.self, .init(id: job, runs: true)).stream.messages {
+            for try await change in try await client.open(Jobs.Follow.self, .init(id: job, runs: true)).stream.messages
+            {
                 if let now = change.job, try isDone(now) { break }
             }
             guard let speed = try await client.call(Volumes.TestResult.self, .init(job: job)).speed else {
