@@ -137,8 +137,12 @@ public struct FilesService: Service {
             let (folder, name) = try path.parent()
             try attempt("make the folder", path.shown) { () throws(Errno) in
                 try folder.makeFolder(name, mode: mode)
-                // Of those that were asked for the mask of this process takes nothing away.
-                if mode != 0o777 { try folder.open(name: name, .folder).setMode(mode) }
+                // Of those that were asked for the mask of this process takes nothing away, where the disk has modes.
+                if mode != 0o777, let made = try? folder.open(name: name, .folder), let now = try? made.info().mode,
+                    now & 0o777 != mode
+                {
+                    try? made.setMode(mode | now & 0o6000)
+                }
             }
             return Nothing()
         }

@@ -261,9 +261,14 @@ public final class Node: Sendable {
         let known = try directory.device(link.peer)
         let admitted = try add(link, known)
         // Whoever changed it meanwhile found no session to change.
-        let current = try directory.device(link.peer)
-        if current != known { grantsChanged(for: link.peer) }
-        if known != nil, current == nil { revoke(link.peer) }
+        do {
+            let current = try directory.device(link.peer)
+            if current != known { grantsChanged(for: link.peer) }
+            if known != nil, current == nil { revoke(link.peer) }
+        } catch {
+            // It may do nothing then, until it can be read.
+            grantsChanged(for: link.peer)
+        }
         return admitted
     }
 

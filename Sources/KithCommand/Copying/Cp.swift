@@ -68,15 +68,12 @@ struct CpCommand: AsyncParsableCommand {
         guard paths.count >= 2 else { throw ValidationError("Name what to copy, then where to.") }
     }
 
-    /// An option that a plan knows nothing of.
+    /// An option that a plan knows nothing of, and that was typed: settings hold for every form.
     private var ignoredByPlans: String? {
-        let used = [
-            ("--exclude", !transfer.exclude.isEmpty), ("--exclude-from", !transfer.excludeFrom.isEmpty),
-            ("--checksum", transfer.checksum), ("--update", transfer.update), ("--hard-links", transfer.hardLinks),
-            ("--limit", transfer.limit != nil), ("--parallel", transfer.parallel != nil),
-            ("--no-preserve", noPreserve), ("--dry-run", dryRun),
-        ]
-        return used.first { $0.1 }?.0
+        [
+            "--exclude", "--exclude-from", "-c", "--checksum", "-u", "--update", "-H", "--hard-links", "--limit",
+            "--parallel", "--no-preserve", "--dry-run",
+        ].first(where: isTyped)
     }
 
     func run() async throws {

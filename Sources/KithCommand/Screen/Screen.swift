@@ -83,7 +83,7 @@ struct ScreenShotCommand: AsyncParsableCommand {
     var output: String
 
     func validate() throws {
-        guard output != "-" || !globals.json else {
+        guard output != "-" || !isTyped("--json") else {
             throw ValidationError("--json goes with a file: -o - has the picture on standard output.")
         }
     }
@@ -95,7 +95,7 @@ struct ScreenShotCommand: AsyncParsableCommand {
             let viewer = ScreenViewer(client, of: device, options: options)
             let file = try await withDeadline(Self.patience) { try await Self.picture(of: viewer) }
             try write(file)
-            if globals.json {
+            if globals.json, output != "-" {
                 struct Report: Encodable {
                     var file: String
                     var bytes: Int

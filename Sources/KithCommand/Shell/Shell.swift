@@ -183,14 +183,8 @@ struct ShellCommand: AsyncParsableCommand {
         }
     }
 
-    /// An option that only a shell that is opened takes.
-    private var ofNewShells: String? {
-        let used = [
-            ("--share", share != nil), ("--keep", keep != nil), ("-C", directory != nil), ("-A", forwardsAgent),
-            ("-t", wantsTerminal),
-        ]
-        return used.first { $0.1 }?.0
-    }
+    /// An option that only a shell that is opened takes, and that was typed: settings hold for every form.
+    private var ofNewShells: String? { ["--share", "--keep", "-C", "-A", "-t"].first(where: isTyped) }
 
     func run() async throws {
         if let replay { return try await Replay(file: replay, speed: speed, idleLimit: idleLimit).run() }

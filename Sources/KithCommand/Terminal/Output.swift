@@ -15,6 +15,11 @@ func confirm(_ question: String, orPass flag: String) throws -> Bool {
     return try ask(question)
 }
 
+/// Tells whether an option stands on the command line, by itself or with its value; one of the settings does not.
+func isTyped(_ option: String) -> Bool {
+    CommandLine.arguments.prefix { $0 != "--" }.contains { $0 == option || $0.hasPrefix(option + "=") }
+}
+
 /// Tells whether a file descriptor is a terminal that wants colours: never when `NO_COLOR` is set, and never plainly.
 func wantsColour(_ descriptor: Int32) -> Bool {
     let environment = ProcessInfo.processInfo.environment

@@ -55,6 +55,7 @@ final class OpenFolder: Sendable {
         guard let listing = unsafe kith_directory_open(number, &failure) else { throw SystemError(-failure) }
         defer { unsafe kith_directory_close(listing) }
         var entries: [ListedEntry] = []
+        var refusal: Int32 = 0
         // A NUL goes behind the name, for the calls that take it.
         return try unsafe withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 1_024) {
             buffer throws(SystemError) -> [ListedEntry] in
@@ -62,16 +63,23 @@ final class OpenFolder: Sendable {
             while true {
                 var kind: UInt8 = 0
                 let length = try Self.check(unsafe kith_directory_next(listing, base, buffer.count - 1, &kind))
-                guard length > 0 else { return entries }
+                guard length > 0 else {
+                    // Where nothing can be looked at, nothing is gone. One name alone, as of a mount that is dead, is
+                    // left out.
+                    if entries.isEmpty { _ = try Self.check(refusal) }
+                    return entries
+                }
                 unsafe buffer[Int(length)] = 0
                 var info = kith_file_info()
                 let status = unsafe base.withMemoryRebound(to: CChar.self, capacity: Int(length) + 1) { name in
                     unsafe kith_file_stat(number, name, &info)
                 }
                 pulse?.beat()
-                // Removed meanwhile; what cannot be looked at for another reason is not gone.
-                if status == -ENOENT { continue }
-                _ = try Self.check(status)
+                guard status >= 0 else {
+                    // Removed meanwhile, or not to be looked at.
+                    if status != -ENOENT { refusal = status }
+                    continue
+                }
                 let name = unsafe [UInt8](UnsafeBufferPointer(rebasing: buffer[..<Int(length)]))
                 entries.append(ListedEntry(name: name, attributes: FileAttributes(info)))
             }
