@@ -8,14 +8,14 @@ package struct IgnoreRules: Sendable {
     /// The most patterns, and the most bytes of one.
     static let maximumCount = 10_000
     static let maximumLength = 4_096
-    /// The most steps that all of them take for a byte of a name: a file of them is somebody else's, and is asked for each.
+    /// The most steps that all of them take for a byte of a name: a `.gitignore` may be somebody else's.
     static let maximumCost = 32_768
 
     private let rules: [Rule]
 
     /// Reads patterns, one per element; empty ones and comments are none.
     ///
-    /// - Throws: `.invalid` when there are too many, or one is too long.
+    /// - Throws: `.invalid` when there are too many, one is too long, or their wildcards take too many steps.
     package init(_ lines: [String]) throws(KithError) {
         guard lines.count <= Self.maximumCount else {
             throw KithError(.invalid, "At most \(Self.maximumCount) patterns may be given; there are \(lines.count).")

@@ -100,6 +100,7 @@ public final class Node: Sendable {
     /// True once somebody waits until nothing runs.
     private let isIdleAwaited = Atomic(false)
     private let state: Mutex<State>
+    /// Grants are read and applied by one at a time.
     private let grantChanges = Mutex<Void>(())
 
     private struct State {
@@ -192,6 +193,8 @@ public final class Node: Sendable {
 
     /// Finds the paired device a name, a DeviceID or the beginning of one stands for.
     ///
+    /// `byWholeName` takes no beginning of a name for it.
+    ///
     /// - Throws: `KithError` `.notFound` for none, `.invalid` naming the candidates for several.
     package func resolve(_ device: String, byWholeName: Bool = false) throws -> KnownDevice {
         // Devices that are connected are known without asking the disk; but what may begin an id is looked for among all.
@@ -272,6 +275,7 @@ public final class Node: Sendable {
         return admitted
     }
 
+    /// Puts a connection among the others, or in the place of one.
     private func add(
         _ link: any PeerLink, _ known: KnownDevice?
     ) throws -> (session: Session, displaced: Session?) {

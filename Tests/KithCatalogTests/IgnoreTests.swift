@@ -26,6 +26,13 @@ private let git = ["/usr/bin/git", "/usr/local/bin/git"].first { FileManager.def
         #expect(try IgnoreRules(lines).excludes(Array(path.utf8), isFolder: isFolder) == result)
     }
 
+    @Test func `wildcards without end are refused, and as many names as anybody lists are not`() throws {
+        let hungry = String(repeating: "*?", count: 2_000)
+        #expect(throws: KithError(.invalid, "")) { try IgnoreRules([String](repeating: hungry, count: 64)) }
+        _ = try IgnoreRules((0..<10_000).map { "build/output-\($0)" })
+        _ = try IgnoreRules((0..<1_000).map { "**/*.generated-\($0)" })
+    }
+
     @Test func `a pattern of many stars takes no time to fail`() throws {
         let rules = try IgnoreRules([String(repeating: "a*", count: 1_000) + "b"])
         #expect(!rules.excludes([UInt8](repeating: UInt8(ascii: "a"), count: 255), isFolder: false))

@@ -203,9 +203,16 @@ package final class WindowDisplay: ScreenDisplay {
 
     /// Puts an input behind the others; one that finds no room is lost, and with the next all that is held is let go.
     private func offer(_ input: ScreenInput) {
+        letGoOfLost()
+        state.withLock { state in
+            if state.hasLostInput || !inputs.offered(input) { state.hasLostInput = true }
+        }
+    }
+
+    /// Has all that is held let go once an input was lost and there is room again.
+    private func letGoOfLost() {
         state.withLock { state in
             if state.hasLostInput, inputs.offered(.release) { state.hasLostInput = false }
-            if state.hasLostInput || !inputs.offered(input) { state.hasLostInput = true }
         }
     }
 
@@ -242,9 +249,7 @@ package final class WindowDisplay: ScreenDisplay {
         while let input = try await inputs.receive() {
             try await viewer.send(input)
             // There is room now, whether anything else comes or not.
-            state.withLock { state in
-                if state.hasLostInput, inputs.offered(.release) { state.hasLostInput = false }
-            }
+            letGoOfLost()
         }
     }
 
