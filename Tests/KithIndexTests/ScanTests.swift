@@ -65,11 +65,14 @@ import Testing
             try tree.write("kept/a")
             let location = try tree.added()
             _ = try await tree.index.scan(location.id)
+            // It is listed again, as something has changed in it.
+            try tree.write("kept/b")
             #expect(chmod(tree.path("kept"), 0o400) == 0)
             defer { chmod(tree.path("kept"), 0o700) }
             _ = try await tree.index.scan(location.id)
             _ = try await tree.index.scan(location.id)
             #expect(try tree.numbers()[tree.path("kept/a")] != nil)
+            #expect(try await tree.index.problems().count == 1)
         }
     }
 
