@@ -169,4 +169,29 @@ extension PixelView {
             for x in 0..<rectangle.width { unsafe target[x] = source[x] | PixelBuffer.opaque }
         }
     }
+
+    /// True when a rectangle of at most a tile has more colours than text has, however its edges are smoothed.
+    func hasManyColours(_ rectangle: PixelRectangle) -> Bool {
+        precondition(size.bounds.contains(rectangle), "pixels of the picture")
+        let (slots, limit) = (512, 160)
+        return unsafe withUnsafeTemporaryAllocation(of: UInt32.self, capacity: slots) { seen in
+            unsafe seen.initialize(repeating: 0)
+            var (count, last) = (0, UInt32(0))
+            for y in rectangle.rows {
+                let pixels = unsafe row(y, rectangle.x)
+                for x in 0..<rectangle.width {
+                    let colour = unsafe pixels[x] | PixelBuffer.opaque
+                    guard colour != last else { continue }
+                    last = colour
+                    var slot = Int((colour &* 0x9E37_79B1) >> 23)
+                    while unsafe seen[slot] != 0, unsafe seen[slot] != colour { slot = (slot + 1) % slots }
+                    guard unsafe seen[slot] == 0 else { continue }
+                    unsafe seen[slot] = colour
+                    count += 1
+                    if count > limit { return true }
+                }
+            }
+            return false
+        }
+    }
 }

@@ -35,8 +35,10 @@ struct RefinementPlan {
         changedAt[tile] = nil
     }
 
-    /// The tiles to be sent exactly now; they no longer wait.
-    mutating func due(at now: ContinuousClock.Instant) -> [Int] {
+    /// The tiles to be sent exactly now, at most `limit`; they no longer wait.
+    ///
+    /// On a link that is too slow for all of them in time they are late, the oldest first.
+    mutating func due(at now: ContinuousClock.Instant, limit: Int = .max) -> [Int] {
         guard waiting > 0 else { return [] }
         let ready = changedAt.indices.compactMap { tile in
             changedAt[tile].flatMap { now - $0 >= Self.quiet ? (tile: tile, at: $0) : nil }
@@ -47,10 +49,11 @@ struct RefinementPlan {
         let calls = max(1, Int(left / Self.step))
         let count = (ready.count + calls - 1) / calls
         let late = ready.prefix { now - $0.at >= Self.latest - Self.step }.count
-        let due = ready.prefix(max(count, late)).map(\.tile)
+        let due = ready.prefix(min(max(count, late), limit)).map(\.tile)
         for tile in due { changedAt[tile] = nil }
         waiting -= due.count
-        lastStep = now
+        // What is late by the link's fault goes as soon as there is room again.
+        lastStep = due.count < max(count, late) ? nil : now
         return due
     }
 

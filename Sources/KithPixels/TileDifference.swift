@@ -3,6 +3,7 @@
 struct TileDifference {
     /// The length of a tile's sides, in pixels.
     static let side = 64
+    static let tileArea = side * side
 
     let size: PixelSize
     let columns: Int

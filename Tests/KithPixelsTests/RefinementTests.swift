@@ -93,7 +93,102 @@ import Testing
         for change in 1...9 { pair.encoder.missed(PixelRegion(film), at: start + .milliseconds(30 * change)) }
         scene.noise(size.bounds)
         let message = try pair.send(&scene, at: start + .milliseconds(300))
-        #expect(message?.video == [film] && message?.coded == film.area)
+        #expect(message?.video == [film] && message?.coded == photo.area)
+    }
+
+    private let photo = PixelRectangle(x: 0, y: 64, width: 256, height: 128)
+
+    /// A desk with text, and a picture of eight tiles that takes 64 kB.
+    private func desk() -> Scene {
+        let size = PixelSize(width: 320, height: 256)
+        var scene = Scene(size: size, random: SeededRandom.fromEnvironment())
+        scene.draw(size.bounds, colours: 4)
+        scene.noise(photo)
+        return scene
+    }
+
+    @Test func `a picture too large for a slow link is seen as video at once, text beside it exactly`() throws {
+        var scene = desk()
+        var pair = TilePair(options: .init(sendsVideo: true))
+        let slow = TileEncoder.Room(message: 20_000, change: 50_000)
+        let first = try pair.send(&scene, at: start, room: slow)
+        let row = PixelRectangle(x: 0, y: 64, width: 256, height: 64)
+        #expect(first?.video == [row, row.moved(x: 0, y: 64)])
+        #expect(first?.coded == 320 * 256 - photo.area)
+        // Then exactly, no more at once than there is room for, as soon as there is.
+        var (now, parts) = (start, 0)
+        while let next = pair.encoder.nextRefinement, parts < 20 {
+            now = max(now + .milliseconds(5), next)
+            let message = try pair.send(&scene, at: now, room: slow)
+            parts += 1
+            #expect(message?.video == [] && message?.coded == 2 * 64 * 64)
+        }
+        #expect(parts == 4 && now - start < RefinementPlan.latest)
+        let (isExact, isEncoderSure) = (pair.isExact(scene), pair.encoder.isExact)
+        #expect(isExact && isEncoderSure)
+    }
+
+    @Test func `what a link carries at once is sent exactly, however it looks`() throws {
+        var scene = desk()
+        var pair = TilePair(options: .init(sendsVideo: true))
+        let first = try pair.send(&scene, at: start, room: .init(message: 4_000, change: 70_000))
+        let isExact = pair.isExact(scene)
+        #expect(first?.video == [] && first?.coded == 320 * 256 && isExact)
+    }
+
+    @Test func `before a link is known a picture waits for what its first bytes tell`() throws {
+        var scene = desk()
+        var pair = TilePair(options: .init(sendsVideo: true))
+        // Even where there is less room than for a tile, one goes.
+        let first = try pair.send(&scene, at: start, room: .init(message: 100, change: nil))
+        #expect(first?.video == [] && first?.coded == 320 * 256 - photo.area + 64 * 64)
+        let (isExact, next) = (pair.encoder.isExact, pair.encoder.nextRefinement)
+        #expect(!isExact && next == start)
+        let rest = try pair.send(&scene, at: start + .milliseconds(1), room: .init(message: 4_000, change: 1_000_000))
+        #expect(rest?.video == [] && rest?.coded == photo.area - 64 * 64)
+        let (isExactNow, isEncoderSure) = (pair.isExact(scene), pair.encoder.isExact)
+        #expect(isExactNow && isEncoderSure)
+    }
+
+    @Test func `a film on a slow link is video from its first picture`() throws {
+        var scene = desk()
+        var pair = TilePair(options: .init(sendsVideo: true))
+        let slow = TileEncoder.Room(message: 8_192, change: 50_000)
+        for frame in 0..<30 {
+            scene.noise(photo)
+            let message = try pair.send(&scene, at: start + .milliseconds(33 * frame), room: slow)
+            #expect(message?.video.reduce(0) { $0 + $1.area } == photo.area)
+            #expect(frame == 0 || message?.coded == 0)
+        }
+        // And still is where there is more room: it is known as one.
+        scene.noise(photo)
+        let message = try pair.send(&scene, at: start + .seconds(1))
+        #expect(message?.video.reduce(0) { $0 + $1.area } == photo.area)
+    }
+
+    @Test func `whatever a link has room for, the picture is the host's in the end`() throws {
+        var random = SeededRandom.fromEnvironment()
+        for _ in 0..<6 {
+            let size = PixelSize(width: 300, height: 260)
+            var scene = Scene(size: size, random: random.fork())
+            scene.noise(size.bounds)
+            var pair = TilePair(options: .init(sendsVideo: true))
+            let junk = PlanarBuffer(size: size)
+            var (now, calls) = (start, 0)
+            while calls < 30 || pair.encoder.nextRefinement != nil {
+                now += .milliseconds(40)
+                if calls < 30, random.chance(0.7) { scene.edit() }
+                let room = TileEncoder.Room(
+                    message: Int.random(in: 0...50_000, using: &random),
+                    change: random.chance(0.3) ? nil : Int.random(in: 0...150_000, using: &random))
+                let message = try pair.send(&scene, at: now, room: room)
+                try pair.draw(message?.video ?? [], from: junk)
+                calls += 1
+                try #require(calls < 1_000, "\(random)")
+            }
+            let (isExact, isEncoderSure) = (pair.isExact(scene), pair.encoder.isExact)
+            #expect(isExact && isEncoderSure, "\(random)")
+        }
     }
 
     @Test func `what was sent exactly since is not a part of the video`() throws {

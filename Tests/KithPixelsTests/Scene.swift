@@ -107,10 +107,11 @@ struct TilePair: ~Copyable {
     init(options: TileEncoder.Options = .init()) { encoder = TileEncoder(options: options) }
 
     /// Sends what changed in a scene; `nil` when there was nothing.
-    mutating func send(_ scene: inout Scene, at now: ContinuousClock.Instant) throws(TileError) -> TileEncoder.Message?
-    {
+    mutating func send(
+        _ scene: inout Scene, at now: ContinuousClock.Instant, room: TileEncoder.Room? = nil
+    ) throws(TileError) -> TileEncoder.Message? {
         encoder.damaged(scene.takeDamage())
-        guard let message = encoder.encode(scene.picture.view, at: now) else { return nil }
+        guard let message = encoder.encode(scene.picture.view, at: now, room: room) else { return nil }
         if !message.bytes.isEmpty { _ = try decoder.decode(message.bytes) }
         return message
     }

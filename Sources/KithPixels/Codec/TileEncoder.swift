@@ -41,10 +41,29 @@ package struct TileEncoder: ~Copyable {
         package var copied = 0
     }
 
+    /// The bytes that pictures of many colours may take of a message, as the link allows; text has as many as it needs.
+    package struct Room: Hashable, Sendable {
+        /// What is made exact at rest, and all of a change as long as ``change`` is not known.
+        package var message: Int
+        /// A change that takes more is left to video, however seldom it changes; `nil` when the link is not known: what is
+        /// more than fits in the message waits for the next.
+        package var change: Int?
+
+        /// Describes a link.
+        package init(message: Int, change: Int?) {
+            self.message = message
+            self.change = change
+        }
+    }
+
+    /// The bytes that a pixel takes in a picture of many colours, about.
+    private static let bytesPerPixel = 2
+
     private var options: Options
     var shown = PixelBuffer(size: PixelSize(width: 0, height: 0))
     private var difference = TileDifference(size: PixelSize(width: 0, height: 0))
     private var pending = PixelRegion()
+    private var encodedAt: ContinuousClock.Instant?
     private var isStarting = true
     private var compressor: StreamCompressor?
     private var palette = Palette()
@@ -85,7 +104,10 @@ package struct TileEncoder: ~Copyable {
     package mutating func startAnew() { isStarting = true }
 
     /// The time to encode again although nothing was damaged; `nil` when the viewer's picture is exact.
-    package var nextRefinement: ContinuousClock.Instant? { plan.nextDeadline }
+    package var nextRefinement: ContinuousClock.Instant? {
+        // What found no room is there to be sent at once.
+        pending.isEmpty ? plan.nextDeadline : encodedAt
+    }
 
     /// True when the viewer has, or was sent, exactly the frame last encoded.
     package var isExact: Bool { plan.isEmpty && pending.isEmpty && !isStarting }
@@ -109,7 +131,11 @@ package struct TileEncoder: ~Copyable {
     }
 
     /// Makes a message of what changed; `nil` when nothing did.
-    package mutating func encode(_ frame: borrowing PixelView, at now: ContinuousClock.Instant) -> Message? {
+    ///
+    /// `room` is for a stream with video; `nil`: as many bytes as it takes.
+    package mutating func encode(
+        _ frame: borrowing PixelView, at now: ContinuousClock.Instant, room: Room? = nil
+    ) -> Message? {
         precondition(frame.size.area > 0, "a screen has pixels")
         precondition(
             max(frame.size.width, frame.size.height) <= TileFormat.sideLimit,
@@ -124,7 +150,8 @@ package struct TileEncoder: ~Copyable {
         difference.compare(rows, with: shown.rows, in: pending)
         pending = PixelRegion()
         if !begins { move(rows, into: &message) }
-        settle(at: now, into: &message)
+        settle(rows, at: now, room, into: &message)
+        encodedAt = now
         for rectangle in difference.rectangles(limit: TileFormat.rectangleLimit) {
             for part in rectangle.parts(limit: TileFormat.rectangleLimit) { write(part, of: rows, into: &message) }
         }
@@ -178,10 +205,21 @@ package struct TileEncoder: ~Copyable {
     }
 
     /// Decides tile by tile what is sent now, what is left to video and what is due to be made exact.
-    private mutating func settle(at now: ContinuousClock.Instant, into message: inout Message) {
+    private mutating func settle(
+        _ rows: PixelRows, at now: ContinuousClock.Instant, _ room: Room?, into message: inout Message
+    ) {
         guard options.sendsVideo else { return }
+        let pictures = room.map { picturesBeyond($0, of: rows) } ?? []
         for tile in difference.changes.indices where !difference.changes[tile].isEmpty {
-            if classifier.changed(tile, at: now) == .motion {
+            if pictures.contains(tile) {
+                guard room?.change != nil else {
+                    pending.insert(difference.changes[tile])
+                    difference.set(tile, to: .empty)
+                    continue
+                }
+                classifier.note(tile, isComplex: true)
+            }
+            if classifier.changed(tile, at: now) == .motion || pictures.contains(tile) {
                 plan.sentInexactly(tile, at: now)
                 message.video.append(difference.bounds(tile))
                 difference.set(tile, to: .empty)
@@ -191,11 +229,34 @@ package struct TileEncoder: ~Copyable {
                 difference.set(tile, to: difference.bounds(tile))
             }
         }
-        for tile in plan.due(at: now) {
+        let limit = room.map { max(1, $0.message / (TileDifference.tileArea * Self.bytesPerPixel)) }
+        for tile in plan.due(at: now, limit: limit ?? .max) {
             difference.set(tile, to: difference.bounds(tile))
             classifier.rested(tile, at: now)
         }
         message.video = PixelRectangle.joinedInRows(message.video)
+    }
+
+    /// The changed tiles with pictures of many colours for which there is no room.
+    private func picturesBeyond(_ room: Room, of rows: PixelRows) -> Set<Int> {
+        // Something goes each time, or nothing would ever tell how fast the link is.
+        let limit = room.change ?? max(room.message, TileDifference.tileArea * Self.bytesPerPixel)
+        let changed = difference.changes.indices.filter { !difference.changes[$0].isEmpty }
+        // Most changes are small, or the link is fast: nothing has to be looked at.
+        guard changed.reduce(0, { $0 + toBeSent($1).area }) * Self.bytesPerPixel > limit else { return [] }
+        var pictures: [Int] = []
+        var bytes = 0
+        for tile in changed where rows.hasManyColours(toBeSent(tile)) {
+            bytes += toBeSent(tile).area * Self.bytesPerPixel
+            // Of a change that waits, what fits goes; one that is left to video goes as a whole.
+            if room.change != nil || bytes > limit { pictures.append(tile) }
+        }
+        return bytes > limit ? Set(pictures) : []
+    }
+
+    /// What a changed tile sends when it is sent exactly: all of it where the viewer has the video's pixels.
+    private func toBeSent(_ tile: Int) -> PixelRectangle {
+        plan.isExact(tile) ? difference.changes[tile] : difference.bounds(tile)
     }
 
     private mutating func write(_ rectangle: PixelRectangle, of rows: PixelRows, into message: inout Message) {

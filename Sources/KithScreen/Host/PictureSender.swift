@@ -7,6 +7,9 @@ import KithWire
 struct PictureSender: ~Copyable {
     /// The most bytes of a change that travel in one message: small, so that the viewer sees how fast they come.
     private static let partLimit = 4 << 10
+    /// The time that a picture of many colours may take to arrive exactly; a longer one is seen as video at once, and is
+    /// made exact at rest, beside all else.
+    private static let patience = 0.4
 
     private let source: any ScreenSource
     private var buffer: CaptureBuffer
@@ -118,17 +121,19 @@ struct PictureSender: ~Copyable {
         let now = ContinuousClock.now
         guard !damage.region.isEmpty || refinement.map({ $0 <= now }) ?? false else { return refinement }
         if let last, last + frameTime > now { return last + frameTime }
+        let room: TileEncoder.Room
         switch control.offer(frame: number + 1, capturedAt: now, at: now) {
         case .wait(let until): return until
         case .drop: return now + .milliseconds(1)
-        case .send: break
+        case .send(let bytes):
+            room = .init(message: bytes, change: control.isMeasured ? Int(control.rate * Self.patience) : nil)
         }
         last = now
         for rectangle in damage.region.rectangles { try await buffer.capture(rectangle, from: source) }
         for change in damage.changes.dropLast() { encoder.missed(change.region, at: change.at) }
         encoder.damaged(damage.region)
         damage = DamageLog()
-        guard let message = encode(at: now) else { return encoder.nextRefinement }
+        guard let message = encode(at: now, room) else { return encoder.nextRefinement }
         video?.moved(message.video)
         guard !message.bytes.isEmpty else { return encoder.nextRefinement }
         number += 1
@@ -182,12 +187,14 @@ struct PictureSender: ~Copyable {
         return nil
     }
 
-    private mutating func encode(at now: ContinuousClock.Instant) -> TileEncoder.Message? {
+    private mutating func encode(
+        at now: ContinuousClock.Instant, _ room: TileEncoder.Room
+    ) -> TileEncoder.Message? {
         // Out and back: a closure cannot borrow two parts of this value.
         var encoder = TileEncoder()
         swap(&encoder, &self.encoder)
         var message: TileEncoder.Message?
-        buffer.withPicture { picture in message = encoder.encode(picture, at: now) }
+        buffer.withPicture { picture in message = encoder.encode(picture, at: now, room: room) }
         swap(&encoder, &self.encoder)
         return message
     }
