@@ -16,3 +16,16 @@ package protocol CallStream: ByteStream {
     /// It is called on the thread that reads the network: it must not block.
     func whenInputFails(_ body: (@Sendable (KithError) -> Void)?)
 }
+
+/// A stream that shares a connection with others.
+package protocol PrioritizedStream: ByteStream {
+    /// Sets the priority of what is sent when the connection cannot carry everything at once: larger before smaller.
+    func setPriority(_ priority: Int32)
+}
+
+extension ByteStream {
+    /// The stream itself or the one beneath it that has a priority; `nil` when none has.
+    package var prioritized: (any PrioritizedStream)? {
+        (self as? any PrioritizedStream) ?? (self as? any StreamWrapper)?.base.prioritized
+    }
+}

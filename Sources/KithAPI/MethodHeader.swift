@@ -22,6 +22,20 @@ public struct MethodHeader: Hashable, Sendable {
         case grant(Grant.Kind, String? = nil)
     }
 
+    /// What the two directions of a call carry, for a connection that cannot carry everything at once.
+    ///
+    /// What is nearer to a person's fingers goes first, on each device's own half of the call: a copy does not hold up a
+    /// screen, nor either of them a key that is pressed.
+    @nonexhaustive
+    public enum Traffic: Hashable, Sendable {
+        /// Questions and answers, pictures, whatever comes at its own pace.
+        case ordinary
+        /// A person's keys and movements from the caller; what they bring about comes back as ordinary traffic.
+        case input
+        /// Files, in either direction: after everything else.
+        case bulk
+    }
+
     /// The stable name on every wire: `service.verb`.
     public var name: String
     /// The kind of call it takes.
@@ -32,15 +46,21 @@ public struct MethodHeader: Hashable, Sendable {
     ///
     /// Always true for a query.
     public var isIdempotent: Bool
+    /// What it carries.
+    public var traffic: Traffic
     /// One line for a person, shown by help and by the table's own description.
     public var summary: String
 
     /// Makes a header.
-    public init(name: String, kind: MethodKind, callers: Callers, isIdempotent: Bool, summary: String) {
+    public init(
+        name: String, kind: MethodKind, callers: Callers, isIdempotent: Bool, traffic: Traffic = .ordinary,
+        summary: String
+    ) {
         self.name = name
         self.kind = kind
         self.callers = callers
         self.isIdempotent = isIdempotent || kind == .query
+        self.traffic = traffic
         self.summary = summary
     }
 
@@ -58,9 +78,12 @@ public struct MethodHeader: Hashable, Sendable {
 
     /// The header of a ``StreamMethod``.
     public static func stream(
-        _ name: String, by callers: Callers, isIdempotent: Bool = false, _ summary: String
+        _ name: String, by callers: Callers, isIdempotent: Bool = false, carrying traffic: Traffic = .ordinary,
+        _ summary: String
     ) -> MethodHeader {
-        MethodHeader(name: name, kind: .stream, callers: callers, isIdempotent: isIdempotent, summary: summary)
+        MethodHeader(
+            name: name, kind: .stream, callers: callers, isIdempotent: isIdempotent, traffic: traffic,
+            summary: summary)
     }
 
     /// True when a device that is not paired may call it at all.

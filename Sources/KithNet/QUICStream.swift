@@ -109,7 +109,7 @@ public final class QUICStream: ByteStream {
 
     /// Sets the priority when the connection cannot carry everything at once: larger before smaller; 0 by default.
     ///
-    /// See ``StreamPriority`` for the values the services use. Values beyond ±127 are cut to that.
+    /// See ``StreamPriority`` for the values that nodes use. Values beyond ±127 are cut to that.
     public func setPriority(_ priority: Int32) {
         core.setPriority(UInt8(128 - max(-127, min(127, priority))))
     }
@@ -122,6 +122,8 @@ extension QUICStream {
         driver.loop.execute { driver.isInBackground(id) }
     }
 }
+
+extension QUICStream: PrioritizedStream {}
 
 extension QUICStream: CallStream {
     /// Has our direction end after the other one, in a packet that is sent anyway, or 5 ms later.
@@ -136,12 +138,6 @@ extension QUICStream: CallStream {
 public enum StreamPriority {
     /// Keystrokes and pointer movements.
     public static let input: Int32 = 100
-    /// Requests and their answers.
-    public static let control: Int32 = 50
-    /// Sound.
-    public static let audio: Int32 = 20
-    /// Pictures.
-    public static let video: Int32 = 10
-    /// Bulk.
-    public static let files: Int32 = -10
+    /// Files, and whatever else is sent as fast as it goes.
+    public static let bulk: Int32 = -10
 }

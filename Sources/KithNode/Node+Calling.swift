@@ -62,15 +62,17 @@ extension Node {
     }
 
     /// Asks for a stream, and does not wait for the answer.
-    func begin(_ name: String, _ input: [UInt8], on device: String, options: CallOptions) async throws
+    func begin(_ method: MethodHeader, _ input: [UInt8], on device: String, options: CallOptions) async throws
         -> any ByteStream
     {
-        try await observed(name, .stream, on: device, options) { options in
+        let name = method.name
+        return try await observed(name, .stream, on: device, options) { options in
             let target = try self.target(device)
             return try await self.within(options.timeout, name, to: target) { scope, deadline in
                 let (_, stream) = try await self.freshStream(to: target, scope, isEarly: false, deadline: deadline)
                 do {
                     try scope.attach(stream)
+                    method.traffic.prioritize(stream, isCaller: true)
                     try await stream.write(
                         self.header(name, input, deadline: deadline, trace: options.trace).encoded())
                 } catch {
@@ -214,6 +216,7 @@ extension Node {
             do {
                 try scope.attach(stream)
                 let header = try self.header(method.name, input, deadline: deadline, trace: trace)
+                method.traffic.prioritize(stream, isCaller: true)
                 let (output, rest) = try await HeaderExchange.request(
                     header, over: stream, isCall: method.kind != .stream)
                 // Not while pairing: the other end may not have this device among its own yet.

@@ -52,7 +52,7 @@ extension Node: Carrier {
         }
         let coding = AnyMethod(method)
         guard case .cbor(let bytes) = try coding.input.encode(input, .cbor) else { throw Self.otherForm }
-        let stream = try await begin(M.name, bytes, on: device, options: options)
+        let stream = try await begin(M.header, bytes, on: device, options: options)
         return OpeningStream(asked: M.name, over: stream) { try Self.output(of: method, coding, .cbor($0)) }
     }
 }

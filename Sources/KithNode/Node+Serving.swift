@@ -319,6 +319,7 @@ extension Node {
                     throw KithError(.internal, "The answer has another form than the request.")
                 }
                 let stream = try await watcher.handOver()
+                handler.method.header.traffic.prioritize(stream, isCaller: false)
                 note.allowed()
                 try await stream.write(try ResponseHead.success(bytes).encoded())
                 reply.noteAcceptance()

@@ -233,7 +233,7 @@ import Testing
     @Test func `urgent streams pass bulk`() async throws {
         try await withPair { pair in
             let (bulk, bulkFar) = try await pair.stream()
-            bulk.setPriority(StreamPriority.files)
+            bulk.setPriority(StreamPriority.bulk)
             let writer = Task { try await bulk.writeSeeded(16 << 20, seed: 1) }
             let (urgent, urgentFar) = try await pair.stream()
             urgent.setPriority(StreamPriority.input)

@@ -30,9 +30,24 @@ final class MemoryDirectory: DeviceDirectory {
     func standing(_ id: DeviceID, _ grants: [Grant]?) throws {}
 }
 
+/// A stream of such a connection, which notes the priority it is given.
+private final class PipeStream: StreamWrapper, PrioritizedStream {
+    let base: any ByteStream
+    private let link: PipeLink
+
+    init(_ base: any ByteStream, of link: PipeLink) {
+        self.base = base
+        self.link = link
+    }
+
+    func setPriority(_ priority: Int32) { link.priorities.set(link.priorities.value + [priority]) }
+}
+
 /// One end of a connection made of pipes.
 final class PipeLink: PeerLink {
     let peer: DeviceID
+    /// The priorities that streams were given at this end.
+    let priorities = Locked<[Int32]>([])
     private let streams: AsyncStream<any ByteStream>
     private let arrivals: AsyncStream<any ByteStream>.Continuation
     private let state = Mutex(State())
@@ -69,6 +84,8 @@ final class PipeLink: PeerLink {
         return (left, right)
     }
 
+    /// The other end.
+    var other: PipeLink? { state.withLock { $0.other } }
     var isOpen: Bool { state.withLock { $0.isOpen } }
     /// Why it was closed.
     var reason: (code: KithError.Code, message: String)? { state.withLock { $0.reason } }
@@ -80,8 +97,8 @@ final class PipeLink: PeerLink {
             state.ends.append(End(stream: pipe.left))
             return state.other
         }
-        other?.arrivals.yield(pipe.right)
-        return pipe.left
+        if let other { other.arrivals.yield(PipeStream(pipe.right, of: other)) }
+        return PipeStream(pipe.left, of: self)
     }
 
     func nextStream() async -> (any ByteStream)? {

@@ -1,5 +1,6 @@
 import KithAPI
 import KithIdentity
+import KithNet
 import KithTesting
 import KithWire
 import Testing
@@ -71,6 +72,60 @@ extension DeviceID {
         #expect(friends.service.served.value == 0)
         #expect(friends.laptopDirectory.audit.map(\.isAllowed) == [false])
         #expect(friends.laptopDirectory.audit.map(\.method) == [Guarded.name])
+    }
+
+    /// A copy, what a person types, and anything else.
+    private struct Traffics: Service {
+        enum Copy: StreamMethod {
+            typealias Input = Nothing
+            typealias Output = Nothing
+            typealias Upstream = RawBytes
+            typealias Downstream = RawBytes
+            static let header = MethodHeader.stream("test.copy", by: .paired, carrying: .bulk, "Copies.")
+        }
+
+        enum Keys: StreamMethod {
+            typealias Input = Nothing
+            typealias Output = Nothing
+            typealias Upstream = RawBytes
+            typealias Downstream = RawBytes
+            static let header = MethodHeader.stream("test.keys", by: .paired, carrying: .input, "Types.")
+        }
+
+        var handlers: [Handler] {
+            [
+                .stream(Copy.self) { _, _, pending in try await pending.accept().finish() },
+                .stream(Keys.self) { _, _, pending in try await pending.accept().finish() },
+            ]
+        }
+    }
+
+    @Test func `files wait for what else a connection carries, and everything for what a person types`() async throws {
+        let friends = try Friends(grants: [.shell])
+        try friends.laptop.add(Traffics())
+        let client = friends.phone.client
+        _ = try await client.open(Pour.self, Nothing(), on: "laptop")
+        let near = try #require(friends.dialer.link(to: friends.laptopID))
+        let far = try #require(near.other)
+        #expect(near.priorities.value.isEmpty && far.priorities.value.isEmpty)
+        for begins in [false, true] {
+            near.priorities.set([])
+            far.priorities.set([])
+            func open<M: StreamMethod>(_ method: M.Type) async throws where M.Input == Nothing, M.Output == Nothing {
+                guard begins else {
+                    _ = try await client.open(method, Nothing(), on: "laptop")
+                    return
+                }
+                _ = try await client.begin(method, Nothing(), on: "laptop").read(upTo: 1)
+            }
+            try await open(Traffics.Copy.self)
+            #expect(near.priorities.value == [StreamPriority.bulk] && far.priorities.value == [StreamPriority.bulk])
+            // What keys bring about is traffic like any other.
+            try await open(Traffics.Keys.self)
+            #expect(near.priorities.value == [StreamPriority.bulk, StreamPriority.input])
+            #expect(far.priorities.value == [StreamPriority.bulk])
+        }
+        #expect(Files.Push.header.traffic == .bulk && Screen.Control.header.traffic == .input)
     }
 
     @Test func `a service that is removed ends its calls from another device, and is stopped when they have ended`()

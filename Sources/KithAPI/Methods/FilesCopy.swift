@@ -139,7 +139,8 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "files.pull", by: .grant(.files, "read"), isIdempotent: true, "Sends a file or a tree to the caller.")
+            "files.pull", by: .grant(.files, "read"), isIdempotent: true, carrying: .bulk,
+            "Sends a file or a tree to the caller.")
         /// The answers of the transfer's receiver.
         public typealias Upstream = RawBytes
         /// The messages of the transfer's sender.
@@ -178,7 +179,7 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "files.push", by: .grant(.files, "write"), "Receives a file or a tree from the caller.")
+            "files.push", by: .grant(.files, "write"), carrying: .bulk, "Receives a file or a tree from the caller.")
         /// The messages of the transfer's sender.
         public typealias Upstream = RawBytes
         /// The answers of the transfer's receiver.
@@ -230,7 +231,7 @@ extension Files {
         public typealias Output = Nothing
         /// The stable name on every wire; the transfer's own access was checked when it began.
         public static let header = MethodHeader.stream(
-            "files.lane", by: .grant(.files), "Adds a stream to a running transfer of the caller.")
+            "files.lane", by: .grant(.files), carrying: .bulk, "Adds a stream to a running transfer of the caller.")
         /// One end of a transfer.
         public typealias Upstream = RawBytes
         /// The other end of it.

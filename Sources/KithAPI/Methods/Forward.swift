@@ -59,7 +59,7 @@ extension Forward {
         public typealias Output = Opening
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "forward.connect", by: .grant(.forward), "Opens a connection from the device.")
+            "forward.connect", by: .grant(.forward), carrying: .bulk, "Opens a connection from the device.")
         /// The bytes the caller sends there.
         public typealias Upstream = RawBytes
         /// The bytes that come from there.
@@ -188,7 +188,7 @@ extension Forward {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "forward.accept", by: .grant(.forward), "Accepts a connection that arrived at a listener.")
+            "forward.accept", by: .grant(.forward), carrying: .bulk, "Accepts a connection that arrived at a listener.")
         /// The bytes the caller sends to it.
         public typealias Upstream = RawBytes
         /// The bytes that come from it.

@@ -114,7 +114,7 @@ public enum Offers {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "offer.push", by: .paired, "Sends the contents of an accepted offer.")
+            "offer.push", by: .paired, carrying: .bulk, "Sends the contents of an accepted offer.")
         /// The messages of the transfer's sender.
         public typealias Upstream = RawBytes
         /// The answers of the transfer's receiver.

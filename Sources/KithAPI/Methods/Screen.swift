@@ -200,7 +200,7 @@ public enum Screen {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "screen.control", by: .grant(.screen, "control"), "Types and points on a screen.")
+            "screen.control", by: .grant(.screen, "control"), carrying: .input, "Types and points on a screen.")
         /// The access a caller needs.
         public static func access(for input: Input) -> Access { .granted(.screen(.control)) }
         /// Keys, buttons and movements.
@@ -236,7 +236,8 @@ public enum Screen {
         public typealias Output = Nothing
         /// The stable name on every wire.
         public static let header = MethodHeader.stream(
-            "screen.clipboard", by: .grant(.screen, "clipboard"), "Exchanges clipboards with a screen.")
+            "screen.clipboard", by: .grant(.screen, "clipboard"), carrying: .bulk,
+            "Exchanges clipboards with a screen.")
         /// The access a caller needs.
         public static func access(for input: Input) -> Access { .granted(.screen(.clipboard)) }
         /// What the viewer's clipboard has.
