@@ -276,7 +276,7 @@ private struct StoreDirectory: DeviceDirectory {
 
     private func known(_ device: PairedDevice) -> KnownDevice {
         KnownDevice(
-            id: device.id, name: device.name, grants: device.grants, addresses: device.addresses,
+            id: device.id, name: device.name, grants: device.grants(at: wallClock()), addresses: device.addresses,
             isExpired: !device.isCurrent(at: wallClock()))
     }
 

@@ -137,6 +137,7 @@ enum Migrations {
         Store.registerTrust(&migrator)
         Store.registerEnrolled(&migrator)
         Store.registerLabels(&migrator)
+        Store.registerGrantEnds(&migrator)
         return migrator
     }
 }

@@ -21,6 +21,8 @@ public struct PairedDevice: Hashable, Sendable {
     ///
     /// ``Store/addEnrolled(_:_:by:now:)`` sets it, and nothing else.
     public internal(set) var certifiedUntil: Int64?
+    /// When some of ``grants`` end, in seconds since 1970; the others last.
+    public internal(set) var grantEnds: [Grant: Int64] = [:]
     /// The labels its owner here gave it, in order.
     public internal(set) var labels: [String] = []
     /// Whether it comes first in lists.
@@ -28,6 +30,9 @@ public struct PairedDevice: Hashable, Sendable {
 
     /// Tells whether it is known at that time, in seconds since 1970: its certificate, if that is all there is, holds.
     public func isCurrent(at now: Int64) -> Bool { certifiedUntil.map { $0 > now } ?? true }
+
+    /// The grants it has at that time, in seconds since 1970.
+    public func grants(at now: Int64) -> [Grant] { grants.filter { grantEnds[$0].map { $0 > now } ?? true } }
 
     /// Makes a record.
     public init(

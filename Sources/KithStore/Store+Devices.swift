@@ -112,15 +112,19 @@ extension Store {
 
     /// Takes grants from a device and gives it others, at once; `change` gets those it has, and says which it is to have.
     ///
+    /// Those of `limited` end at `end`, in seconds since 1970; `nil`: they last.
+    ///
     /// - Returns: those it has then.
     /// - Throws: What `change` throws: nothing is changed.
     public func changeGrants(
-        of id: DeviceID, _ change: (PairedDevice) throws(KithError) -> [Grant]
+        of id: DeviceID, limited: [Grant] = [], until end: Int64? = nil,
+        _ change: (PairedDevice) throws(KithError) -> [Grant]
     ) throws(KithError) -> [Grant] {
         try granting("change grants") { database in
             guard let device = try Self.find(id, database) else { throw Self.notPaired }
             let grants = try change(device)
             try Self.write(grants, of: id, database)
+            try Self.write(end: end, of: limited.filter(grants.contains), id, database)
             return grants
         }
     }
@@ -277,13 +281,14 @@ extension Store {
         return name
     }
 
-    private static func write(_ grants: [Grant], of id: DeviceID, _ database: Database) throws {
+    static func write(_ grants: [Grant], of id: DeviceID, _ database: Database) throws {
         try resolveRoots(of: grants, database)
         try database.execute(sql: "DELETE FROM grants WHERE device = ?", arguments: [Data(id.bytes)])
         for grant in Set(grants) {
             try database.execute(
                 sql: "INSERT INTO grants VALUES (?, ?)", arguments: [Data(id.bytes), grant.description])
         }
+        try forgetEnds(id, database)
         try forgetRoots(database)
     }
 
@@ -307,6 +312,7 @@ extension Store {
         device.certifiedUntil = try Int64.fetchOne(
             database, sql: "SELECT until FROM enrolled_devices WHERE device = ?", arguments: [key])
         try addLabels(to: &device, database)
+        try addGrantEnds(to: &device, database)
         return device
     }
 

@@ -36,6 +36,38 @@ import Testing
         #expect(DeviceName.plain(String(repeating: "é", count: 99)).utf8.count <= 63)
     }
 
+    @Test func `a grant with an end is there until then, and is taken away with it`() throws {
+        let folder = try TemporaryFolder()
+        var store = try folder.open()
+        let id = try store.add(device(1, grants: [.forward])).id
+        func change(_ grants: [Grant], limited: [Grant] = [], until end: Int64? = nil) throws {
+            _ = try store.changeGrants(of: id, limited: limited, until: end) { _ in grants }
+        }
+        try change([.forward, .shell, .library], limited: [.shell, .library], until: 100)
+        store.close()
+        store = try folder.open()
+        defer { store.close() }
+        var known = try #require(try store.device(id))
+        #expect(known.grantEnds == [.shell: 100, .library: 100] && known.grants.count == 3)
+        #expect(known.grants(at: 99) == known.grants && known.grants(at: 100) == [.forward])
+        #expect(try store.nextGrantEnd() == 100 && store.endGrants(now: 99).isEmpty)
+        // Given again it lasts; what another device has is its own.
+        try change(known.grants, limited: [.library])
+        let other = try store.add(device(2, grants: [.library])).id
+        let ended = try store.endGrants(now: 100)
+        #expect(ended.map(\.device.id) == [id] && ended.map(\.lost) == [[.shell]])
+        known = try #require(try store.device(id))
+        #expect(known.grants == [.forward, .library] && known.grantEnds.isEmpty)
+        #expect(try store.nextGrantEnd() == nil && store.device(other)?.grants == [.library])
+        // One that is taken away takes its end with it.
+        try change([.forward, .shell], limited: [.shell], until: 200)
+        try change([.forward])
+        try change([.forward, .shell])
+        #expect(try store.device(id)?.grantEnds == [:])
+        try change([.forward, .shell], limited: [.shell], until: 200)
+        #expect(try store.forget(id) && store.nextGrantEnd() == nil)
+    }
+
     @Test func `a forgotten device is gone with its grants`() throws {
         let folder = try TemporaryFolder()
         let store = try folder.open()

@@ -60,6 +60,8 @@ public enum Devices {
         public var labels: [String]?
         /// Whether it comes first in lists; `nil`: no.
         public var isFavorite: Bool?
+        /// Those of ``grants`` that end; `nil` for none.
+        public var grantEnds: [GrantEnd]?
 
         /// Makes a description of a device.
         public init(
@@ -202,6 +204,20 @@ public enum Devices {
             "devices.label", by: .owner, "Gives labels to a paired device, or takes them away.")
     }
 
+    /// A grant that ends.
+    public struct GrantEnd: Codable, Hashable, Sendable {
+        /// The grant.
+        public var grant: Grant
+        /// The time at which it is taken away, in seconds since 1970.
+        public var time: Int64
+
+        /// Describes the end of a grant.
+        public init(grant: Grant, time: Int64) {
+            self.grant = grant
+            self.time = time
+        }
+    }
+
     /// Changes what a paired device may do here; running work that loses its grant is cut off.
     public enum ChangeGrants: Method {
         /// The input: the device and the change.
@@ -212,12 +228,16 @@ public enum Devices {
             public var add: [Grant]
             /// The grants to take away.
             public var remove: [Grant]
+            /// The time at which those of ``add`` are taken away again, in seconds since 1970; `nil`: they last, also where
+            /// the device had them until a time.
+            public var until: Int64?
 
             /// Makes the input.
-            public init(device: String, add: [Grant], remove: [Grant]) {
+            public init(device: String, add: [Grant], remove: [Grant], until: Int64? = nil) {
                 self.device = device
                 self.add = add
                 self.remove = remove
+                self.until = until
             }
         }
 

@@ -111,7 +111,7 @@ struct DeviceText {
         return "\(hundredths / 100).\(fraction.count < 2 ? "0" : "")\(fraction) ms"
     }
 
-    private var grantsHere: [String] { Self.words(device.grants) }
+    private var grantsHere: [String] { device.grants.isEmpty ? ["nothing"] : device.grantTexts }
 
     private var grantsThere: [String] {
         guard device.hasForgotten != true, let grants = device.grantsThere else { return ["?"] }

@@ -17,6 +17,7 @@ struct GrantCommand: AsyncParsableCommand {
 
               kith grant laptop --add shell
               kith grant laptop --add files:write=/srv --remove shell
+              kith grant laptop --add shell --for 8h     taken away again after that
 
             \(grantsHelp)
             """))
@@ -37,19 +38,52 @@ struct GrantCommand: AsyncParsableCommand {
         completion: Grant.defaultCompletionKind, transform: Grant.reading)
     var remove: [Grant] = []
 
+    @Option(
+        name: .customLong("for"),
+        help: ArgumentHelp(
+            "Take what is added away again after this time, as in 30m, 8h or 7d. Without it, it lasts.",
+            valueName: "time"))
+    var duration: Lifetime?
+
+    func validate() throws {
+        guard duration != nil, add.isEmpty else { return }
+        throw ValidationError("--for says how long what is added lasts: add something.")
+    }
+
     func run() async throws {
+        let until = duration.map { Int64(Date().timeIntervalSince1970) + $0.seconds }
         let info = try await withClient(globals) {
             try await $0.call(
-                Devices.ChangeGrants.self, Devices.ChangeGrants.Input(device: device, add: add, remove: remove))
+                Devices.ChangeGrants.self,
+                Devices.ChangeGrants.Input(device: device, add: add, remove: remove, until: until))
         }
         if globals.json {
             printLine(try jsonText(info))
         } else {
-            let grants = info.grants.map(\.description).joined(separator: ", ")
+            let grants = info.grantTexts.joined(separator: ", ")
             printLine("\(info.whole) may: \(grants.isEmpty ? "nothing" : grants)")
             noteWarnings(info.warnings)
         }
     }
+}
+
+extension Devices.Info {
+    /// Its grants here, each with its end, if it has one.
+    var grantTexts: [String] {
+        grants.map { grant in
+            let end = grantEnds?.first { $0.grant == grant }
+            return printable(grant.description) + (end.map { " (until \(moment($0.time)))" } ?? "")
+        }
+    }
+}
+
+/// A time of day, with its date where that is not today's.
+private func moment(_ time: Int64) -> String {
+    let date = Date(timeIntervalSince1970: Double(time))
+    let format = Date.ISO8601FormatStyle(timeZone: .current).year().month().day().dateTimeSeparator(.space)
+        .time(includingFractionalSeconds: false)
+    let text = String(date.formatted(format).prefix(16))
+    return Calendar.current.isDateInToday(date) ? String(text.suffix(5)) : text
 }
 
 extension Grant: ExpressibleByArgument {

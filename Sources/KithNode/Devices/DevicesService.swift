@@ -10,6 +10,7 @@ public struct DevicesService: Service {
     private unowned let node: Node
     private let store: Store
     private let now: @Sendable () -> Int64
+    private let ends: GrantEnds
 
     /// Makes the service.
     ///
@@ -18,7 +19,11 @@ public struct DevicesService: Service {
         self.node = node
         self.store = store
         self.now = now
+        ends = GrantEnds(node: node, store: store, now: now)
     }
+
+    /// Has grants end at their time.
+    public func start(_ context: StartContext) async throws { ends.look() }
 
     /// The methods it serves.
     public var handlers: [Handler] {
@@ -111,8 +116,12 @@ public struct DevicesService: Service {
 
     private func changeGrants(_ input: Devices.ChangeGrants.Input) async throws -> Devices.Info {
         let device = try find(input.device, toChange: true)
+        if let until = input.until, until <= now() {
+            throw KithError(.invalid, "Grants cannot end at a time that is over.")
+        }
         // From what it has when it is written: another change may come at the same time.
-        let grants = try store.changeGrants(of: device.id) { device throws(KithError) in
+        let grants = try store.changeGrants(of: device.id, limited: input.add, until: input.until) {
+            (device: PairedDevice) throws(KithError) in
             let missing = input.remove.filter { !device.grants.contains($0) }
             guard missing.isEmpty else {
                 let held = device.grants.map(\.description).joined(separator: ", ")
@@ -125,6 +134,7 @@ public struct DevicesService: Service {
                 + input.add.filter { !device.grants.contains($0) }
         }
         node.grantsChanged(for: device.id)
+        if input.until != nil { ends.look() }
         try record(
             "devices.grant", device, grants.isEmpty ? "nothing" : grants.map(\.description).joined(separator: " "))
         var info = await info(try find(device.id.description))
@@ -201,6 +211,10 @@ extension Devices.Info {
         let hello = node.hello(of: device.id)
         certifiedUntil = device.certifiedUntil
         labels = device.labels.isEmpty ? nil : device.labels
+        let ends = device.grants.compactMap { grant in
+            device.grantEnds[grant].map { Devices.GrantEnd(grant: grant, time: $0) }
+        }
+        grantEnds = ends.isEmpty ? nil : ends
         isFavorite = device.isFavorite ? true : nil
         version = hello?.version
         capabilities = hello?.capabilities
