@@ -35,6 +35,8 @@ package final class ScreenService: Service {
 
     /// The time a viewer has to read why its session is over.
     private static let farewell = Duration.seconds(5)
+    /// How often it is looked whether a session's time is over.
+    private static let hoursInterval = Duration.seconds(15)
 
     private let storage: Storage
     private let host: ScreenHost
@@ -118,6 +120,9 @@ package final class ScreenService: Service {
         // First: a session that goes on is none too many.
         let former: FormerSession? =
             if let id = input.resumes { await host.resume(id, of: context.caller, at: .now) } else { nil }
+        if let former, let reason = Self.ends(context.caller, since: former.since, rules) {
+            throw KithError(.denied, reason)
+        }
         try host.beginSession(within: Int(rules.limit))
         var hasBegun = false
         defer { if !hasBegun { host.sessionDidNotBegin() } }
@@ -140,7 +145,7 @@ package final class ScreenService: Service {
                 throw KithError(.denied, "The person at the other screen lets nobody darken it.")
             }
             let session = HostSession(
-                id: Self.freshName(), caller: context.caller, since: Self.now, display: display,
+                id: Self.freshName(), caller: context.caller, since: former?.since ?? Self.now, display: display,
                 chosen: former?.chosen, permissions: permissions, patience: patience)
             let stream: MethodStream<ScreenReply, ScreenUpdate>
             do {
@@ -172,9 +177,10 @@ package final class ScreenService: Service {
                     session.end(KithError(.cancelled, "The viewer left."))
                     return false
                 }
-                group.addTask {
-                    // Ends with the session.
+                group.addTask { [self] in
+                    // Both end with the session.
                     async let _ = host.watch(session)
+                    async let _ = keepHours(of: session)
                     try await withTaskExecutorPreference(host.executor) {
                         try await session.run(source, as: input, over: stream, host.timers)
                     }
@@ -199,6 +205,23 @@ package final class ScreenService: Service {
             throw error
         }
         await host.remove(session, isLost: false, at: .now)
+    }
+
+    /// Ends a session when its time is over.
+    private func keepHours(of session: HostSession) async throws {
+        while true {
+            endIfOver(session, try currentRules())
+            try await Task.sleep(for: Self.hoursInterval)
+        }
+    }
+
+    private func endIfOver(_ session: HostSession, _ rules: ScreenSessions.Rules) {
+        guard let reason = Self.ends(session.caller, since: session.since, rules) else { return }
+        session.end(KithError(.denied, reason))
+    }
+
+    private static func ends(_ caller: Caller, since: Int64, _ rules: ScreenSessions.Rules) -> String? {
+        ConsentPolicy(rules: rules).ends(caller, lasting: now - since, at: moment)
     }
 
     /// What a session may do, once a person was asked where the rules want it.
@@ -438,6 +461,7 @@ package final class ScreenService: Service {
         try ConsentPolicy.check(new)
         try storage.save(String(decoding: JSONEncoder().encode(new), as: UTF8.self))
         rules.withLock { $0 = new }
+        for session in try host.matching(nil) { endIfOver(session, new) }
         return new
     }
 

@@ -44,10 +44,23 @@ struct PolicyTests {
         #expect(!isOpen(7, 1_400))
     }
 
+    @Test("A session ends with its hours, and after eight of them or what is said; its owner's own does not")
+    func endings() {
+        func ends(_ rules: Rules, _ caller: Caller = Self.phone, after seconds: Int64) -> Bool {
+            ConsentPolicy(rules: rules).ends(caller, lasting: seconds, at: Self.noon) != nil
+        }
+        #expect(!ends(Rules(), after: 8 * 3_600 - 1) && ends(Rules(), after: 8 * 3_600))
+        #expect(!ends(Rules(longestSeconds: 0), after: .max))
+        #expect(!ends(Rules(longestSeconds: 60), after: 59) && ends(Rules(longestSeconds: 60), after: 60))
+        let morning = Rules(windows: [.init(days: [3], from: 0, to: 720)])
+        #expect(ends(morning, after: 0) && !ends(morning, .owner, after: .max))
+    }
+
     @Test("Rules that fit no clock are refused")
     func nonsense() {
         for rules in [
-            Rules(limit: 0), Rules(limit: 17), Rules(waitSeconds: 4), Rules(waitSeconds: 601),
+            Rules(longestSeconds: 59), Rules(limit: 0), Rules(limit: 17), Rules(waitSeconds: 4),
+            Rules(waitSeconds: 601),
             Rules(windows: [.init(days: [], from: 0, to: 1)]), Rules(windows: [.init(days: [8], from: 0, to: 1)]),
             Rules(windows: [.init(days: [1], from: 1_440, to: 1)]),
             Rules(windows: .init(repeating: .init(days: [1], from: 0, to: 1), count: 33)),
@@ -55,6 +68,7 @@ struct PolicyTests {
             #expect(throws: KithError.self) { try ConsentPolicy.check(rules) }
         }
         #expect(throws: Never.self) { try ConsentPolicy.check(Rules()) }
+        #expect(throws: Never.self) { try ConsentPolicy.check(Rules(longestSeconds: 0)) }
     }
 
     @Test("A device begins twelve sessions a minute, and waits longer after each refusal, up to ten minutes")

@@ -1,3 +1,4 @@
+import Foundation
 import KithAPI
 import KithIO
 import KithIdentity
@@ -403,7 +404,7 @@ struct ScreenServiceTests {
         ended.end(KithError(.denied, "Somebody at the screen ended it."))
         asked.forbidResuming()
         #expect(ended.handOver() == nil && asked.handOver() == nil)
-        #expect(lost.handOver() == FormerSession(permissions: .init(control: true), chosen: "all"))
+        #expect(lost.handOver() == FormerSession(permissions: .init(control: true), chosen: "all", since: 0))
         #expect(lost.handOver() == nil && !lost.mayResume)
     }
 
@@ -428,6 +429,29 @@ struct ScreenServiceTests {
         stage.source.vanish()
         let error = await #expect(throws: KithError.self) { try await run.value }
         #expect(error?.code == .unreachable)
+    }
+
+    @Test("A session ends with the hours in which the screen may be seen; its owner's own does not")
+    func hours() async throws {
+        let stage = try Stage(.init(consent: .unattended))
+        let own = ScreenViewer(Client(stage.owner()), of: nil, options: .init())
+        try await own.following { _ in
+            let viewer = ScreenViewer(Client(stage.carrier()), of: nil, options: .init())
+            let witness = ViewerWitness()
+            async let ending = #expect(throws: KithError.self) {
+                try await viewer.run { event in witness.note(event) }
+            }
+            try await eventually { witness.opened != nil }
+            // The day after tomorrow.
+            let today = Calendar(identifier: .iso8601).component(.weekday, from: Date())
+            let later = ScreenSessions.Rules.Window(days: [UInt8(today % 7 + 1)], from: 0, to: 1_440)
+            _ = try await Client(stage.owner()).call(
+                ScreenSessions.SetRules.self, .init(consent: .unattended, windows: [later]))
+            let error = await ending
+            #expect(error?.code == .denied && error?.message.contains("this time of the week") == true)
+            try await stage.source.scribble(1)
+            try await eventually { own.colours == stage.source.pixels }
+        }
     }
 
     @Test("There are no more sessions than the rules say")

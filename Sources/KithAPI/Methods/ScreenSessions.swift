@@ -243,17 +243,27 @@ public enum ScreenSessions {
 
         /// When a person is asked.
         public var consent: Consent
-        /// When sessions may begin at all; none: at any time.
+        /// When the screen may be seen at all; none: at any time.
+        ///
+        /// A session ends with its window.
         public var windows: [Window]
         /// The sessions at the same time, 1…16.
         public var limit: UInt8
         /// The time a person has to answer, in seconds, 5…600.
         public var waitSeconds: UInt16
+        /// The longest that a session lasts, with what it was before it was lost, in seconds; 0: as long as it likes,
+        /// `nil`: ``standardLongest``.
+        public var longestSeconds: UInt32?
+
+        /// The longest that a session lasts unless said otherwise, in seconds: 8 hours.
+        public static let standardLongest: UInt32 = 8 * 3_600
 
         /// Makes rules.
         public init(
-            consent: Consent = .ask, windows: [Window] = [], limit: UInt8 = 4, waitSeconds: UInt16 = 60
+            consent: Consent = .ask, windows: [Window] = [], limit: UInt8 = 4, waitSeconds: UInt16 = 60,
+            longestSeconds: UInt32? = nil
         ) {
+            self.longestSeconds = longestSeconds
             self.consent = consent
             self.windows = windows
             self.limit = limit

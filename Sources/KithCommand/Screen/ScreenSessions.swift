@@ -188,8 +188,9 @@ struct ScreenRulesCommand: AsyncParsableCommand {
               kith screen rules --consent ask --wait 30
               kith screen rules --hours mon-fri:09:00-17:30
               kith screen rules --hours always --sessions 2
+              kith screen rules --longest 30m            a session ends after half an hour
 
-            The grant screen:unattended lets a device in without a question whatever is said here, in the hours.
+            A session ends with its hours. The grant screen:unattended lets a device in without a question whatever is said here, in the hours.
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -199,7 +200,11 @@ struct ScreenRulesCommand: AsyncParsableCommand {
     @Option(help: "The sessions at the same time, 1 to 16 (default: 4).") var sessions: UInt8?
     @Option(
         help: ArgumentHelp(
-            "When sessions may begin: DAYS:FROM-TO, or always. May be said several times.", valueName: "hours"),
+            "The longest that a session lasts, as in 30m or 8h, or unlimited (default: 8h).", valueName: "time"))
+    var longest: LongestSession?
+    @Option(
+        help: ArgumentHelp(
+            "When the screen may be seen: DAYS:FROM-TO, or always. May be said several times.", valueName: "hours"),
         transform: WeekHours.init)
     var hours: [WeekHours] = []
 
@@ -217,6 +222,7 @@ struct ScreenRulesCommand: AsyncParsableCommand {
             if let consent { rules.consent = consent }
             if let wait { rules.waitSeconds = wait }
             if let sessions { rules.limit = sessions }
+            if let longest { rules.longestSeconds = longest.seconds }
             if !hours.isEmpty { rules.windows = hours.flatMap(\.windows) }
             if rules != before { rules = try await client.call(ScreenSessions.SetRules.self, rules) }
             if globals.json { return printLine(try jsonText(rules)) }
@@ -231,8 +237,35 @@ struct ScreenRulesCommand: AsyncParsableCommand {
                 consent    \(rules.consent.rawValue): \(asked)
                 wait       \(rules.waitSeconds) s
                 sessions   \(rules.limit) at once
+                longest    \(LongestSession(seconds: rules.longestSeconds))
                 hours      \(WeekHours.text(rules.windows))
                 """)
+        }
+    }
+}
+
+/// The longest that a session lasts: `8h`, or `unlimited`.
+struct LongestSession: ExpressibleByArgument, Hashable, CustomStringConvertible {
+    /// In seconds; 0: as long as it likes, `nil`: the usual.
+    let seconds: UInt32?
+
+    init(seconds: UInt32?) { self.seconds = seconds }
+
+    init?(argument: String) {
+        if argument == "unlimited" {
+            seconds = 0
+        } else {
+            guard let lifetime = Lifetime(argument: argument) else { return nil }
+            seconds = UInt32(clamping: lifetime.seconds)
+        }
+    }
+
+    var description: String {
+        switch seconds ?? ScreenSessions.Rules.standardLongest {
+        case 0: "unlimited"
+        case let seconds where seconds % 3_600 == 0: "\(seconds / 3_600) h"
+        case let seconds where seconds % 60 == 0: "\(seconds / 60) min"
+        case let seconds: "\(seconds) s"
         }
     }
 }

@@ -44,11 +44,15 @@ final class HostSession: Sendable {
         var bytes: UInt64 = 0
         var mayResume = true
         var watch: ViewerWatch
+        /// The same, as long as it holds a key or a button.
+        var holding = ViewerWatch(patience: HostSession.holdingPatience, at: .now)
         /// Faster than that nobody writes, and nobody at the screen can read.
         var linePace = TokenBucket(perSecond: 1, burst: 5, at: .now)
 
-        var former: FormerSession { FormerSession(permissions: permissions, chosen: chosen) }
     }
+
+    /// The time without a sign of a viewer after which what it holds is let go.
+    private static let holdingPatience = Duration.seconds(2)
 
     let id: String
     let caller: Caller
@@ -115,6 +119,7 @@ final class HostSession: Sendable {
     func received(_ reply: ScreenReply, at now: ContinuousClock.Instant) {
         note { state in
             state.watch.confirmed(at: now)
+            state.holding.confirmed(at: now)
             switch reply {
             case .received(let number, let first, let last):
                 state.pending.received.append((number, first, last, now))
@@ -129,10 +134,25 @@ final class HostSession: Sendable {
         }
     }
 
-    /// What is to be done about a viewer that may have gone without a word; asking it is.
-    func watch(at now: ContinuousClock.Instant) -> ViewerWatch.Action {
+    /// Takes in another sign of the viewer than a reply.
+    func isThere(at now: ContinuousClock.Instant) {
+        state.withLock { state in
+            state.watch.confirmed(at: now)
+            state.holding.confirmed(at: now)
+        }
+    }
+
+    /// What is to be done about a viewer for whom the screen is dark, and that may have gone without a word; asking it is.
+    func watch(at now: ContinuousClock.Instant) -> ViewerWatch.Action { watch(\.watch, at: now) }
+
+    /// What is to be done about one that holds something.
+    func watchHolding(at now: ContinuousClock.Instant) -> ViewerWatch.Action { watch(\.holding, at: now) }
+
+    private func watch(
+        _ kind: WritableKeyPath<State, ViewerWatch>, at now: ContinuousClock.Instant
+    ) -> ViewerWatch.Action {
         let action = state.withLock { state in
-            let action = state.watch.next(at: now)
+            let action = state[keyPath: kind].next(at: now)
             if action == .ask { state.pending.asks = true }
             return action
         }
@@ -171,14 +191,18 @@ final class HostSession: Sendable {
     var mayResume: Bool { state.withLock { $0.mayResume } }
 
     /// What it leaves to the session that takes its place.
-    var former: FormerSession { state.withLock { $0.former } }
+    var former: FormerSession { state.withLock { former($0) } }
+
+    private func former(_ state: State) -> FormerSession {
+        FormerSession(permissions: state.permissions, chosen: state.chosen, since: since)
+    }
 
     /// Ends the session for the one that takes its place; `nil`: none may.
     func handOver() -> FormerSession? {
         let former: FormerSession? = state.withLock { state in
             guard state.mayResume else { return nil }
             state.mayResume = false
-            return state.former
+            return self.former(state)
         }
         if former != nil { end(KithError(.closed, "The session goes on over another connection.")) }
         return former

@@ -31,6 +31,9 @@ final class ScreenHost: Sendable {
         var clipboards: [UInt64: ClipboardLink] = [:]
         var nextClipboard: UInt64 = 0
         var arbiter = ControlArbiter()
+        var held = HeldInput()
+        /// A look at whether who holds something is still there is to come.
+        var looksAfterHeld = false
         var watchers: [UInt64: AsyncStream<Void>.Continuation] = [:]
         var nextWatcher: UInt64 = 0
         /// How often all sessions were ended.
@@ -287,7 +290,7 @@ final class ScreenHost: Sendable {
         }
         session.close()
         chat.forget(session.id)
-        if let release { await release.releaseAll() }
+        if let release { await letGo(release) }
         sessionsChanged()
         await lighten()
     }
@@ -501,9 +504,10 @@ final class ScreenHost: Sendable {
         guard let source else { throw KithError(.unreachable, "The screen is gone.") }
         switch answer {
         case .leaveOut: return (false, controller)
-        case .takeOver: await source.releaseAll()
+        case .takeOver: await letGo(source)
         case .perform: break
         }
+        note(input, of: session, at: now)
         switch input {
         case .release: await source.releaseAll()
         case .move(let x, let y):
@@ -525,7 +529,50 @@ final class ScreenHost: Sendable {
         let source = state.withLock { state in
             state.arbiter.left(session.id) || state.arbiter.controller == nil ? state.source : nil
         }
-        await source?.releaseAll()
+        if let source { await letGo(source) }
+    }
+
+    private func letGo(_ source: any ScreenSource) async {
+        state.withLock { $0.held = HeldInput() }
+        await source.releaseAll()
+    }
+
+    /// Notes what is held; as long as something is, who holds it has to show that it is still there.
+    private func note(_ input: ScreenInput, of session: HostSession, at now: ContinuousClock.Instant) {
+        session.isThere(at: now)
+        let begins = state.withLock { state in
+            state.held.note(input)
+            guard !state.held.isEmpty, !state.looksAfterHeld else { return false }
+            state.looksAfterHeld = true
+            return true
+        }
+        if begins { lookAfterHeld() }
+    }
+
+    /// Lets go what a viewer holds that has gone without a word, which its connection tells only after a minute and more.
+    private func lookAfterHeld() {
+        let holder = state.withLock { state -> HostSession? in
+            let holder = state.held.isEmpty ? nil : state.arbiter.controller.flatMap { state.sessions[$0] }
+            if holder == nil { state.looksAfterHeld = false }
+            return holder
+        }
+        guard let holder else { return }
+        let now = ContinuousClock.now
+        switch holder.watchHolding(at: now) {
+        case .ask: lookAfterHeld()
+        case .wait(let time): _ = timers.schedule(at: time) { [weak self] in self?.lookAfterHeld() }
+        case .isGone:
+            logger.notice("\(holder.name) does not answer: what it held is let go.")
+            state.withLock { $0.looksAfterHeld = false }
+            Task(name: "kith screen release") { await self.stopHolding(holder) }
+        }
+    }
+
+    private func stopHolding(_ session: HostSession) async {
+        await inputs.lock()
+        defer { inputs.unlock() }
+        let source = state.withLock { $0.arbiter.controller == session.id ? $0.source : nil }
+        if let source { await letGo(source) }
     }
 
     // MARK: - Clipboards
@@ -539,38 +586,4 @@ final class ScreenHost: Sendable {
     }
 
     func remove(clipboard number: UInt64) { state.withLock { _ = $0.clipboards.removeValue(forKey: number) } }
-}
-
-/// A device that asks to see the screen.
-struct WaitingSession: Sendable {
-    let id: String
-    let caller: Caller
-    let permissions: Screen.Permissions
-    let since: Int64
-    let display: UInt32
-    let decision = Promise<Screen.Permissions?>()
-
-    var description: ScreenSessions.Session {
-        let name = if case .device(_, let name, _) = caller { name } else { "this device" }
-        return ScreenSessions.Session(
-            id: id, device: caller.device, name: name, state: .waiting, permissions: permissions, display: display,
-            since: since)
-    }
-}
-
-/// What a session leaves to the one that takes its place.
-struct FormerSession: Hashable, Sendable {
-    let permissions: Screen.Permissions
-    /// The name of the display that its viewer chose.
-    let chosen: String
-}
-
-/// A session whose viewer was lost.
-struct LostSession: Sendable {
-    /// The time within which it may come back.
-    static let life = Duration.seconds(600)
-
-    let caller: Caller
-    let former: FormerSession
-    let until: ContinuousClock.Instant
 }
