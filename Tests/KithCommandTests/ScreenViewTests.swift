@@ -73,6 +73,42 @@ import Testing
         for machine in [third, desk, laptop] { await machine.remove() }
     }
 
+    @Test(.enabled(if: hasX11))
+    func `who asks to see the screen, and who does, is named wherever its person looks`() async throws {
+        let (laptop, desk) = (try Machine("laptop"), try Machine("desk"))
+        let (server, display) = try start("Xvfb", ["-screen", "0", "200x100x24", "-nolisten", "tcp", "-noreset"])
+        defer { server.kill() }
+        let front = try laptop.start([
+            "up", "--name", "laptop", "--no-invite", "--no-discovery", "--screen-source", "x11:\(display)",
+        ])
+        try await eventually { try await laptop.kith(["status"]).output.contains("is up") }
+        try await desk.up(["--screen-source", "none"])
+        try await laptop.invite(desk, "screen:view")
+        let showing = try desk.start(["screen", "laptop", "--no-window", "--record", "x.mkv"], byEnvironment: true)
+        let denied = try await showing.outcome(seconds: 60)
+        #expect(denied.status == 5, "\(denied)")
+        try await laptop.expect("grant", "desk", "--add", "screen:record")
+        let recording = try desk.start(["screen", "laptop", "--no-window", "--record", "x.mkv"], byEnvironment: true)
+        try await eventually(within: .seconds(60)) { front.errorSoFar.contains("desk asks to see this screen") }
+        for command in ["status", "devices"] {
+            let asked = try await laptop.kith([command])
+            #expect(asked.error.contains("desk asks to see this screen (see, record): kith screen allow "), "\(asked)")
+        }
+        struct Session: Decodable { var id: String }
+        let sessions = try await laptop.expect("screen", "sessions", "--json")
+        let session = try #require(JSONDecoder().decode([Session].self, from: Data(sessions.utf8)).first)
+        try await laptop.expect("screen", "allow", session.id)
+        try await eventually { front.errorSoFar.contains("desk sees this screen (see, record): kith screen end ") }
+        #expect(try await laptop.kith(["status"]).error.contains("desk sees this screen (see, record)"))
+        recording.process.interrupt()
+        _ = try await recording.outcome(seconds: 60)
+        try await eventually { front.errorSoFar.contains("desk sees this screen no more.") }
+        #expect(try await !laptop.kith(["status"]).error.contains("this screen"))
+        front.process.interrupt()
+        #expect(try await front.outcome(seconds: 60).status == 0)
+        for machine in [desk, laptop] { await machine.remove() }
+    }
+
     @Test(
         .enabled(if: hasX11),
         .enabled(

@@ -2,11 +2,14 @@ import KithAPI
 import KithIdentity
 import KithWire
 
-/// The requests that wait for this device's person: pairings to be accepted, and files that are offered.
+/// The requests that wait for this device's person: pairings, files that are offered, sessions of the screen.
+///
+/// With those who see the screen, as not every screen can show that itself.
 struct PendingRequests {
     private let pairings: [PairingMethods.Request]
     private let offers: [Inbox.Entry]
     private let attempts: [PairingMethods.Attempt]
+    private let screens: [ScreenSessions.Session]
 
     /// Asks the device.
     init(_ client: Client) async throws {
@@ -17,10 +20,15 @@ struct PendingRequests {
         } catch let error as KithError where error.code == .unsupported {
             attempts = []  // a daemon that was started before they were counted
         }
+        do {
+            screens = try await client.call(ScreenSessions.List.self, Nothing()).sessions.filter { $0.device != nil }
+        } catch let error as KithError where error.code == .unsupported {
+            screens = []  // one that shows no screen
+        }
     }
 
     /// The number of requests that wait.
-    var count: Int { pairings.count + offers.count }
+    var count: Int { pairings.count + offers.count + screens.count }
 
     /// Shows each waiting request on a line, with the command that answers it; nothing when nothing waits.
     func show() {
@@ -30,6 +38,7 @@ struct PendingRequests {
                 "\(printable(offer.device)) offers \(InboxList.summary(offer)), \(ProgressLine.size(offer.bytes)): "
                     + "kith inbox accept \(offer.id)")
         }
+        for session in screens { note(ScreenNotices.line(session)) }
         showAttempts()
     }
 

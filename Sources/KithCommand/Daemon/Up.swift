@@ -552,7 +552,7 @@ private struct DeviceService: ServiceLifecycle.Service {
     }
 }
 
-/// Shows pairings as they come, and asks about them when there is a terminal.
+/// Shows pairings as they come, and asks about them when there is a terminal; and who sees the screen, or asks to.
 private struct Front: ServiceLifecycle.Service {
     let client: Client
     let asks: Bool
@@ -560,7 +560,9 @@ private struct Front: ServiceLifecycle.Service {
     func run() async throws {
         try await cancelWhenGracefulShutdown {
             do {
+                async let screens: Void = ScreenNotices.follow(client)
                 try await watchPairings(client, asks: asks) { _ in true }
+                try await screens
                 // The device ends before its watchers do.
                 try await gracefulShutdown()
             } catch let error as KithError where error.code == .closed || error.code == .cancelled {
