@@ -225,7 +225,7 @@ let floors: [[Target]] = [
             name: "KithScreen",
             dependencies: [
                 "KithIO", "KithWire", "KithIdentity", "KithPixels", "KithRFB", "KithRFBCodecs", "KithVideo", "KithAPI",
-                "KithSocket", "KithWindow", "KithNode", "CKithSystem", "CZlib",
+                "KithSocket", "KithWindow", "KithNet", "KithNode", "CKithSystem", "CZlib",
                 // Elsewhere a screen is not an X server's.
                 .target(name: "CXCB", condition: .when(platforms: [.linux], traits: ["Screen"])),
                 .product(name: "Logging", package: "swift-log"),

@@ -58,6 +58,7 @@ extension ViewerWindow {
             Toolbar.Button(title: "Keys", action: .keys, isOn: toolbar.showsKeys),
             Toolbar.Button(title: "Grab keyboard", action: .grab, isOn: isGrabbed),
             Toolbar.Button(title: "Statistics", action: .statistics, isOn: options.showsStatistics),
+            Toolbar.Button(title: "Quality \(options.quality)", action: .quality),
             Toolbar.Button(title: "Chat", action: .chat, isOn: chat.isOpen),
         ]
         if options.mayControl {

@@ -357,6 +357,9 @@ package struct ViewerWindow {
             isGrabbed.toggle()
             actions.append(.setGrab(isGrabbed))
         case .statistics: options.showsStatistics.toggle()
+        case .quality:
+            options.quality = WindowAction.quality(after: options.quality)
+            actions.append(.send(.quality(options.quality)))
         case .chat:
             releaseHeld()
             chat.toggle()

@@ -10,6 +10,8 @@
     /// All keys are the other device's, the window manager's too.
     case grab
     case statistics
+    /// What moves is to be sharper, and takes more bytes; after the best the least.
+    case quality
     /// The line in which something is written to the person at the screen.
     case chat
     case toolbar
@@ -44,6 +46,7 @@
             case "v": self = .viewOnly
             case "g": self = .grab
             case "s": self = .statistics
+            case "q": self = .quality
             case "t": self = .toolbar
             case "k": self = .keys
             case "c": self = .chat
@@ -51,6 +54,14 @@
             default: return nil
             }
         }
+    }
+
+    /// The qualities of what moves that the button goes through, and of which the next above another one is taken.
+    private static let qualities: [UInt8] = [20, 40, 60, 80, 100]
+
+    /// The quality behind one.
+    static func quality(after quality: UInt8) -> UInt8 {
+        qualities.first { $0 > quality } ?? qualities[0]
     }
 
     /// The combinations of the menu of keys: what a window system here keeps for itself.

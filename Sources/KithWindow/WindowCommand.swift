@@ -102,6 +102,8 @@ package import KithWire
     case input(ScreenInput)
     /// The person chose another display.
     case display(UInt32)
+    /// The person wants this quality of what moves, 1…100.
+    case quality(UInt8)
     /// The clipboard here has this text now.
     case clipboard(String)
     /// The person wrote a line to the one at the screen.
@@ -126,11 +128,14 @@ package struct WindowOptions: Codable, Hashable, Sendable {
     /// Whether all keys are the other device's from the start.
     package var grabsKeyboard: Bool
     package var showsStatistics: Bool
+    /// The quality of what moves, 1…100.
+    package var quality: UInt8
 
     /// Makes choices.
     package init(
         device: String, scale: WindowScale = .fit, isFullScreen: Bool = false, isViewOnly: Bool = false,
-        mayControl: Bool = true, grabsKeyboard: Bool = false, showsStatistics: Bool = false
+        mayControl: Bool = true, grabsKeyboard: Bool = false, showsStatistics: Bool = false,
+        quality: UInt8 = 80
     ) {
         self.device = device
         self.scale = scale
@@ -139,5 +144,6 @@ package struct WindowOptions: Codable, Hashable, Sendable {
         self.mayControl = mayControl
         self.grabsKeyboard = grabsKeyboard
         self.showsStatistics = showsStatistics
+        self.quality = quality
     }
 }

@@ -141,7 +141,7 @@ import Testing
         window.pressed(key(27, "x", Self.all), at: .now)
         #expect(window.drain().suffix(2) == [.send(.closed), .leave])
         // Another letter is the other device's.
-        window.pressed(key(20, "q", Self.all), at: .now)
+        window.pressed(key(29, "z", Self.all), at: .now)
         #expect(inputs(&window).count == 1)
     }
 
@@ -318,6 +318,16 @@ import Testing
         window.received(.said(String(repeating: "many words ", count: 40)), at: start)
         let rows = texts(window)
         #expect(rows.count == 3 && rows.allSatisfy { $0.count * 8 <= 800 }, "\(rows)")
+    }
+
+    @Test func `the quality goes up with each press, and begins again below the best`() {
+        var window = window { $0.quality = 70 }
+        var wanted: [ViewerWindow.Action] = []
+        for _ in 0..<3 {
+            window.perform(.quality)
+            wanted += window.drain().filter { if case .send(.quality) = $0 { true } else { false } }
+        }
+        #expect(wanted == [80, 100, 20].map { .send(.quality($0)) })
     }
 
     @Test func `a notice goes by itself, statistics stay, and neither is wider than the window`() {

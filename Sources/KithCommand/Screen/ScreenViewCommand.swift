@@ -30,7 +30,7 @@ struct ScreenViewCommand: AsyncParsableCommand {
               Ctrl+Alt+Shift+G   grab the keyboard, or let it go
               Ctrl+Alt+Shift+V   only look, or type again
               Ctrl+Alt+Shift+C   write to the person there, who reads it on the screen
-              Ctrl+Alt+Shift+T   the toolbar; K: keys to send; S: statistics
+              Ctrl+Alt+Shift+T   the toolbar; K: keys to send; S: statistics; Q: quality
               Ctrl+Alt+Shift+X   leave
 
             Text that is copied here can be pasted there, and the other way round. Files and folders put on the window

@@ -47,7 +47,8 @@ struct ScreenWindowOptions: ParsableArguments {
     ) -> WindowDisplay {
         let options = WindowOptions(
             device: device, scale: scale, isFullScreen: isFullScreen, isViewOnly: view.isViewOnly,
-            mayControl: !view.isViewOnly, grabsKeyboard: grabsKeyboard, showsStatistics: showsStatistics)
+            mayControl: !view.isViewOnly, grabsKeyboard: grabsKeyboard, showsStatistics: showsStatistics,
+            quality: view.quality)
         let showsStatistics = showsStatistics
         let line = Locked(StatusLine(isShown: showsStatistics, isPlain: isPlainTerminal))
         return WindowDisplay(

@@ -1,5 +1,7 @@
-package import KithPixels
 import KithAPI
+import KithIO
+import KithNet
+package import KithPixels
 import KithWire
 
 /// A place where a session's picture is shown: a window, a terminal, a VNC viewer.
@@ -22,8 +24,13 @@ extension ScreenViewer {
     /// - Throws: `KithError`: why it is over, other than by the person's leaving.
     package func show(on display: some ScreenDisplay) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
+            let changes = BoundedQueue<Void>(capacity: 1)
             group.addTask { try await display.run(self) }
-            group.addTask { try await self.keepUp(on: display) }
+            group.addTask { try await self.keepUp(on: display, changes) }
+            group.addTask {
+                await NetworkMonitor.follow { _ in _ = changes.offered(()) }
+                try Task.checkCancellation()
+            }
             defer { group.cancelAll() }
             // Whichever ends first: the person left, or the host did.
             try await group.next()
@@ -31,7 +38,9 @@ extension ScreenViewer {
     }
 
     /// Connects, and connects again, as the rules of a session's life say.
-    private func keepUp(on display: some ScreenDisplay) async throws {
+    ///
+    /// `changes` has an element when another network is there.
+    private func keepUp(on display: some ScreenDisplay, _ changes: BoundedQueue<Void>) async throws {
         var life = SessionState()
         var failure = KithError(.timedOut, "The other device did not answer within 30 s.")
         life.connect(at: .now)
@@ -53,8 +62,12 @@ extension ScreenViewer {
                 throw failure
             }
             guard let deadline = life.nextDeadline else { throw failure }
-            try await Task.sleep(until: deadline)
-            life.timedOut(at: .now)
+            do {
+                try await withDeadline(max(.zero, deadline - .now)) { _ = try await changes.receive() }
+                life.networkChanged(at: .now)
+            } catch let error as KithError where error.code == .timedOut {
+                life.timedOut(at: .now)
+            }
         }
     }
 
@@ -65,12 +78,12 @@ extension ScreenViewer {
         _ life: inout SessionState, on display: some ScreenDisplay
     ) async throws -> KithError {
         // One task has it at a time: the handler, while the connection stands.
-        let opened = Locked(false)
+        let opened = Locked<ContinuousClock.Instant?>(nil)
         var failure = KithError(.closed, "The other device ended the session.")
         do {
             try await run { event in
                 if case .opened = event {
-                    opened.set(true)
+                    opened.set(.now)
                     await display.phaseChanged(.active)
                 }
                 try await display.handle(event, of: self)
@@ -79,8 +92,8 @@ extension ScreenViewer {
         } catch let error as KithError where error.isLoss {
             failure = error
         }
-        if opened.value {
-            life.connected(at: .now)
+        if let time = opened.value {
+            life.connected(at: time)
             life.lost(at: .now)
         } else {
             life.attemptFailed(at: .now)

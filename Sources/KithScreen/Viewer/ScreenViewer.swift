@@ -60,6 +60,8 @@ package final class ScreenViewer: Sendable {
         var shown: UInt32?
         /// The display that a person chose, until the host shows one.
         var chosen: UInt32?
+        /// The quality of what moves, 1…100.
+        var quality: UInt8
         /// Whether what shows the picture answers; while it does not, the last confirmation waits here.
         var isShown = true
         var unconfirmed: ScreenReply?
@@ -84,7 +86,7 @@ package final class ScreenViewer: Sendable {
         self.device = device
         self.options = options
         self.clipboard = clipboard
-        state = Mutex(State(decoder: TileDecoder(areaLimit: options.areaLimit)))
+        state = Mutex(State(decoder: TileDecoder(areaLimit: options.areaLimit), quality: options.quality))
     }
 
     // MARK: - What is seen
@@ -123,6 +125,12 @@ package final class ScreenViewer: Sendable {
     package func send(_ input: ScreenInput) async throws {
         guard state.withLock({ $0.session?.permissions.control ?? false }) else { return }
         try await inputs.send(input)
+    }
+
+    /// Has what moves come in another quality, 1…100; what rests is exact at any.
+    package func setQuality(_ quality: UInt8) async throws {
+        state.withLock { $0.quality = quality }
+        try await send(.limits(rate: options.rate, quality: quality))
     }
 
     /// Says something about the pictures.
@@ -173,11 +181,13 @@ package final class ScreenViewer: Sendable {
     package func run(_ handle: @escaping @Sendable (Event) async throws -> Void) async throws {
         // What was typed while nothing could be seen is not typed later.
         _ = inputs.removeAll()
-        let (former, shown, chosen) = state.withLock { ($0.session?.session, $0.shown, $0.chosen) }
+        let (former, shown, chosen, quality) = state.withLock {
+            ($0.session?.session, $0.shown, $0.chosen, $0.quality)
+        }
         let opened = try await client.open(
             Screen.View.self,
             .init(
-                display: chosen ?? shown ?? options.display, rate: options.rate, quality: options.quality,
+                display: chosen ?? shown ?? options.display, rate: options.rate, quality: quality,
                 wants: options.wants,
                 resumes: former, takesVideo: options.takesVideo ? true : nil), on: device)
         let output = opened.output

@@ -180,6 +180,7 @@ package final class WindowDisplay: ScreenDisplay {
                 viewer.showing(true)
             case .input(let input): offer(input)
             case .display(let number): try await viewer.send(.show(display: number))
+            case .quality(let quality): try await viewer.setQuality(min(max(quality, 1), 100))
             case .clipboard(let text):
                 state.withLock { $0.text = text }
                 viewer.offerClipboard(.clipboard, [.text])
