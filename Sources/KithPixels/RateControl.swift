@@ -56,8 +56,8 @@ package struct RateControl {
 
     /// Bytes per second that frames may have now.
     package var rate: Double { min(max((capacity ?? initial) * share, rates.lowerBound), rates.upperBound) }
-    /// True once a frame told how fast the way is.
-    package var isMeasured: Bool { capacity != nil }
+    /// True once something arrived: ``rate`` is no mere guess then.
+    package var isKnown: Bool { roundTrips.least != nil }
     /// The time frames wait on their way, as last estimated.
     package private(set) var queueDelay = Duration.zero
     /// The time from a frame's sending to the word of its arrival, at its shortest lately.

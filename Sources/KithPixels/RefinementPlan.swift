@@ -35,10 +35,12 @@ struct RefinementPlan {
         changedAt[tile] = nil
     }
 
-    /// The tiles to be sent exactly now, at most `limit`; they no longer wait.
+    /// The tiles to be sent exactly now, at most `limit` of those that are not `isSmall`; they no longer wait.
     ///
     /// On a link that is too slow for all of them in time they are late, the oldest first.
-    mutating func due(at now: ContinuousClock.Instant, limit: Int = .max) -> [Int] {
+    mutating func due(
+        at now: ContinuousClock.Instant, limit: Int = .max, isSmall: (Int) -> Bool = { _ in false }
+    ) -> [Int] {
         guard waiting > 0 else { return [] }
         let ready = changedAt.indices.compactMap { tile in
             changedAt[tile].flatMap { now - $0 >= Self.quiet ? (tile: tile, at: $0) : nil }
@@ -49,11 +51,17 @@ struct RefinementPlan {
         let calls = max(1, Int(left / Self.step))
         let count = (ready.count + calls - 1) / calls
         let late = ready.prefix { now - $0.at >= Self.latest - Self.step }.count
-        let due = ready.prefix(min(max(count, late), limit)).map(\.tile)
+        let wanted = ready.prefix(max(count, late)).map(\.tile)
+        var room = limit
+        let due = wanted.filter { tile in
+            if limit == .max || isSmall(tile) { return true }
+            room -= 1
+            return room >= 0
+        }
         for tile in due { changedAt[tile] = nil }
         waiting -= due.count
         // What is late by the link's fault goes as soon as there is room again.
-        lastStep = due.count < max(count, late) ? nil : now
+        lastStep = due.count < wanted.count ? nil : now
         return due
     }
 

@@ -42,19 +42,24 @@ package final class ScreenService: Service {
     private let host: ScreenHost
     private let rules: Mutex<ScreenSessions.Rules?>
     private let patience: Duration
+    private let holdingPatience: Duration
 
     /// The time after which the screen is dark no longer for a viewer that gives no sign.
     package static let patience = Duration.seconds(30)
+    /// The time after which what a viewer holds down is let go when it gives no sign.
+    package static let holdingPatience = Duration.seconds(2)
 
     /// Makes the service; `opening` opens the screen, and throws `.notFound` when there is none.
     ///
-    /// A viewer that gives no sign for the time of `patience` has the screen dark no longer.
+    /// A viewer that gives no sign for the time of `patience` has the screen dark no longer, and after `holdingPatience`
+    /// holds nothing down.
     package init(
-        storage: Storage, logger: Logger, patience: Duration = patience,
+        storage: Storage, logger: Logger, patience: Duration = patience, holdingPatience: Duration = holdingPatience,
         opening: @escaping @Sendable () async throws -> any ScreenSource
     ) {
         self.storage = storage
         self.patience = patience
+        self.holdingPatience = holdingPatience
         host = ScreenHost(logger: logger, opening: opening)
         rules = Mutex(nil)
     }
@@ -78,7 +83,7 @@ package final class ScreenService: Service {
                         input.session, because: KithError(.denied, "The other person ended the session.")))
             },
             .call(ScreenSessions.GetRules.self) { _, _ in try self.currentRules() },
-            .call(ScreenSessions.SetRules.self) { input, _ in try self.set(input) },
+            .call(ScreenSessions.SetRules.self) { input, _ in try await self.set(input) },
         ]
     }
 
@@ -146,7 +151,7 @@ package final class ScreenService: Service {
             }
             let session = HostSession(
                 id: Self.freshName(), caller: context.caller, since: former?.since ?? Self.now, display: display,
-                chosen: former?.chosen, permissions: permissions, patience: patience)
+                chosen: former?.chosen, permissions: permissions, patience: patience, holdingPatience: holdingPatience)
             let stream: MethodStream<ScreenReply, ScreenUpdate>
             do {
                 stream = try await pending.accept(
@@ -210,14 +215,20 @@ package final class ScreenService: Service {
     /// Ends a session when its time is over.
     private func keepHours(of session: HostSession) async throws {
         while true {
-            endIfOver(session, try currentRules())
+            do {
+                await endIfOver(session, try currentRules())
+            } catch {
+                // They are read again; until then the session goes on as it was let in.
+                host.logger.error("The screen's rules cannot be read.", metadata: ["error": "\(error)"])
+            }
             try await Task.sleep(for: Self.hoursInterval)
         }
     }
 
-    private func endIfOver(_ session: HostSession, _ rules: ScreenSessions.Rules) {
+    private func endIfOver(_ session: HostSession, _ rules: ScreenSessions.Rules) async {
         guard let reason = Self.ends(session.caller, since: session.since, rules) else { return }
-        session.end(KithError(.denied, reason))
+        // Whatever its viewer does; one that is over already is not there any more.
+        _ = try? await host.end(session.id, because: KithError(.denied, reason), isByPerson: false)
     }
 
     private static func ends(_ caller: Caller, since: Int64, _ rules: ScreenSessions.Rules) -> String? {
@@ -457,11 +468,11 @@ package final class ScreenService: Service {
         return loaded ?? ScreenSessions.Rules()
     }
 
-    private func set(_ new: ScreenSessions.Rules) throws -> ScreenSessions.Rules {
+    private func set(_ new: ScreenSessions.Rules) async throws -> ScreenSessions.Rules {
         try ConsentPolicy.check(new)
         try storage.save(String(decoding: JSONEncoder().encode(new), as: UTF8.self))
         rules.withLock { $0 = new }
-        for session in try host.matching(nil) { endIfOver(session, new) }
+        for session in try host.matching(nil) { await endIfOver(session, new) }
         return new
     }
 

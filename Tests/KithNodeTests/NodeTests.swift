@@ -126,6 +126,8 @@ extension DeviceID {
             #expect(far.priorities.value == [StreamPriority.bulk])
         }
         #expect(Files.Push.header.traffic == .bulk && Screen.Control.header.traffic == .input)
+        // A pipe into a shell is not typed.
+        #expect(Shell.Open.header.traffic == .ordinary)
     }
 
     @Test func `a service that is removed ends its calls from another device, and is stopped when they have ended`()

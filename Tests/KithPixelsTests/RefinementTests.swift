@@ -165,6 +165,32 @@ import Testing
         #expect(message?.video.reduce(0) { $0 + $1.area } == photo.area)
     }
 
+    @Test func `text where a film was is exact at once when it rests, however slow the link`() throws {
+        var scene = desk()
+        var pair = TilePair(options: .init(sendsVideo: true))
+        let slow = TileEncoder.Room(message: 3_600, change: 50_000)
+        for frame in 0..<3 {
+            scene.noise(photo)
+            _ = try pair.send(&scene, at: start + .milliseconds(33 * frame), room: slow)
+        }
+        scene.draw(photo, colours: 4)
+        let message = try pair.send(&scene, at: start + .milliseconds(700), room: slow)
+        #expect(message?.coded == photo.area && message?.video == [])
+        let (isExact, isEncoderSure) = (pair.isExact(scene), pair.encoder.isExact)
+        #expect(isExact && isEncoderSure)
+        // The film ended, and nothing changed any more but by what was beneath it while it was video.
+        for frame in 0..<12 {
+            scene.noise(photo)
+            _ = try pair.send(&scene, at: start + .milliseconds(800 + 33 * frame), room: slow)
+        }
+        scene.draw(photo, colours: 4)
+        let last = start + .milliseconds(1_200)
+        _ = try pair.send(&scene, at: last, room: slow)
+        let rest = try pair.send(&scene, at: last + RefinementPlan.latest, room: slow)
+        let next = pair.encoder.nextRefinement
+        #expect(rest?.coded == photo.area && next == nil)
+    }
+
     @Test func `whatever a link has room for, the picture is the host's in the end`() throws {
         var random = SeededRandom.fromEnvironment()
         for _ in 0..<6 {

@@ -442,6 +442,8 @@ struct ScreenServiceTests {
                 try await viewer.run { event in witness.note(event) }
             }
             try await eventually { witness.opened != nil }
+            // One that reads nothing is not told, and is over all the same.
+            let deaf = try await Client(stage.carrier(Stage.device(3))).open(Screen.View.self, .init())
             // The day after tomorrow.
             let today = Calendar(identifier: .iso8601).component(.weekday, from: Date())
             let later = ScreenSessions.Rules.Window(days: [UInt8(today % 7 + 1)], from: 0, to: 1_440)
@@ -449,6 +451,9 @@ struct ScreenServiceTests {
                 ScreenSessions.SetRules.self, .init(consent: .unattended, windows: [later]))
             let error = await ending
             #expect(error?.code == .denied && error?.message.contains("this time of the week") == true)
+            let left = try await Client(stage.owner()).call(ScreenSessions.List.self, Nothing()).sessions
+            #expect(left.map(\.device) == [nil])
+            deaf.stream.abort(.cancelled)
             try await stage.source.scribble(1)
             try await eventually { own.colours == stage.source.pixels }
         }

@@ -17,14 +17,16 @@ final class Stage: Sendable {
 
     init(
         _ rules: ScreenSessions.Rules? = nil, source: ScriptedSource = ScriptedSource(),
-        patience: Duration = ScreenService.patience
+        patience: Duration = ScreenService.patience,
+        holdingPatience: Duration = ScreenService.holdingPatience
     ) throws {
         self.source = source
         let kept = Locked(try rules.map { try JSONText.encode($0) }.map { String(decoding: $0, as: UTF8.self) })
         service = ScreenService(
             storage: ScreenService.Storage(
                 load: { kept.value }, save: { kept.set($0) }, isOwn: { $0 == Stage.own }),
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, patience: patience
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, patience: patience,
+            holdingPatience: holdingPatience
         ) { source }
     }
 

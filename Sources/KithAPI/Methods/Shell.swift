@@ -116,8 +116,7 @@ public enum Shell {
 
         /// Any `shell` grant; the service runs what it covers: anything, or the one command it names.
         public static let header = MethodHeader.stream(
-            "shell.open", by: .grant(.shell), carrying: .input,
-            "Opens a shell or runs a command, on a terminal or on pipes.")
+            "shell.open", by: .grant(.shell), "Opens a shell or runs a command, on a terminal or on pipes.")
         /// Input, and what goes with it.
         public typealias Upstream = ShellFrame
         /// Output, and what goes with it.

@@ -149,7 +149,7 @@ extension Shell {
 
         /// Any `shell` grant; the service shows a device its own sessions and those that are shared.
         public static let header = MethodHeader.stream(
-            "shell.attach", by: .grant(.shell), carrying: .input,
+            "shell.attach", by: .grant(.shell),
             "Attaches to a running shell, at the caller's last position or with its screen.")
         /// Input, and what goes with it.
         public typealias Upstream = ShellFrame

@@ -52,10 +52,21 @@ struct GrantCommand: AsyncParsableCommand {
 
     func run() async throws {
         let until = duration.map { Int64(Date().timeIntervalSince1970) + $0.seconds }
-        let info = try await withClient(globals) {
-            try await $0.call(
+        let info = try await withClient(globals) { client in
+            let info = try await client.call(
                 Devices.ChangeGrants.self,
                 Devices.ChangeGrants.Input(device: device, add: add, remove: remove, until: until))
+            let ending = Set((info.grantEnds ?? []).map(\.grant))
+            guard until == nil || ending.isSuperset(of: add) else {
+                // What was meant for a time must not stay.
+                _ = try await client.call(
+                    Devices.ChangeGrants.self, Devices.ChangeGrants.Input(device: device, add: [], remove: add))
+                throw KithError(
+                    .unsupported,
+                    "This device runs an older kith, whose grants have no end. Nothing was given. "
+                        + "Restart it: `kith down`, `kith up`.")
+            }
+            return info
         }
         if globals.json {
             printLine(try jsonText(info))

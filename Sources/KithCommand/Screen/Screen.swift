@@ -92,6 +92,8 @@ struct ScreenShotCommand: AsyncParsableCommand {
         try await withClient(globals) { client in
             var options = ScreenViewer.Options()
             options.display = display
+            // All of it exactly, from the first.
+            options.takesVideo = false
             let viewer = ScreenViewer(client, of: device, options: options)
             let file = try await withDeadline(Self.patience) { try await Self.picture(of: viewer) }
             try write(file)

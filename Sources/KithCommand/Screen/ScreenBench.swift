@@ -86,7 +86,7 @@ struct ScreenBench {
         try await Self.next(in: events, within: .seconds(630)) { if case .opened = $0 { true } else { false } }
         guard let session = viewer.session else { throw KithError(.internal, "A session that has begun has a name.") }
         let began = ContinuousClock.now
-        try await Self.next(in: events) { if case .picture(_, isExact: true) = $0 { true } else { false } }
+        try await Self.whole(in: events, of: viewer)
         let first = ContinuousClock.now - began
         let firstBytes = viewer.traffic.bytes
         let size = viewer.withPicture { $0.size }
@@ -96,9 +96,7 @@ struct ScreenBench {
             progress("the whole picture, \(number) of \(Self.wholes)")
             let asked = ContinuousClock.now
             try await viewer.send(.refresh)
-            try await Self.next(in: events) { event in
-                if case .picture(let region, _) = event { region.bounds == size.bounds } else { false }
-            }
+            try await Self.whole(in: events, of: viewer)
             wholes.append(.now - asked)
         }
         let wholeBytes = (viewer.traffic.bytes - firstBytes) / UInt64(Self.wholes)
@@ -138,6 +136,18 @@ struct ScreenBench {
             times.append(.now - moved)
         }
         return times
+    }
+
+    /// Waits until each pixel has come, exactly or as video.
+    private static func whole(in events: AsyncStream<ScreenViewer.Event>, of viewer: ScreenViewer) async throws {
+        let seen = Locked(PixelRegion())
+        try await next(in: events) { event in
+            guard case .picture(let region, _) = event else { return false }
+            var all = seen.value
+            all.formUnion(region)
+            seen.set(all)
+            return all.area >= viewer.withPicture { $0.size.area }
+        }
     }
 
     /// Waits for an event that is wanted; others pass.

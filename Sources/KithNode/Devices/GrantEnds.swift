@@ -1,5 +1,6 @@
 import KithAPI
 import KithIO
+import KithIdentity
 import KithStore
 import Logging
 import Synchronization
@@ -24,22 +25,31 @@ final class GrantEnds: Sendable {
     func look() {
         guard let node else { return }
         let now = now()
+        var next: Int64?
         do {
-            for (device, lost) in try store.endGrants(now: now) {
-                node.grantsChanged(for: device.id)
-                try store.record(
-                    AuditEntry(
-                        time: now, device: Audit.thisDevice, method: Devices.ChangeGrants.name, decision: .allowed,
-                        detail: "\(device.name) (\(device.id.short)): over: "
-                            + lost.map(\.description).joined(separator: " ")))
-            }
-            guard let next = try store.nextGrantEnd() else { return }
-            let wait = min(max(Duration.seconds(next - now), .zero), Self.longestWait)
-            schedule(at: node.clock.now + wait, on: node)
+            let ended = try store.endGrants(now: now)
+            for (device, _) in ended { node.grantsChanged(for: device.id) }
+            for (device, lost) in ended { note(lost, of: device, at: now, node) }
+            guard let time = try store.nextGrantEnd() else { return }
+            next = time
         } catch {
-            // What is over allows nothing, whether it is taken away or not; what runs goes on until the next try.
             node.logger.error("Grants whose time is over cannot be taken away.", metadata: ["error": "\(error)"])
-            schedule(at: node.clock.now + Self.longestWait, on: node)
+            // What is over is left out where it is read: by whoever is connected, too, once it is read again.
+            for device in node.onlineDevices { node.grantsChanged(for: device) }
+        }
+        let wait = next.map { min(max(Duration.seconds($0 - now), .zero), Self.longestWait) } ?? Self.longestWait
+        schedule(at: node.clock.now + wait, on: node)
+    }
+
+    private func note(_ lost: [Grant], of device: PairedDevice, at now: Int64, _ node: Node) {
+        do {
+            try store.record(
+                AuditEntry(
+                    time: now, device: Audit.thisDevice, method: Devices.ChangeGrants.name, decision: .allowed,
+                    detail: "\(device.name) (\(device.id.short)): over: "
+                        + lost.map(\.description).joined(separator: " ")))
+        } catch {
+            node.logger.warning("It cannot be noted that grants are over.", metadata: ["error": "\(error)"])
         }
     }
 

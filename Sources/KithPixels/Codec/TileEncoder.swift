@@ -230,7 +230,8 @@ package struct TileEncoder: ~Copyable {
             }
         }
         let limit = room.map { max(1, $0.message / (TileDifference.tileArea * Self.bytesPerPixel)) }
-        for tile in plan.due(at: now, limit: limit ?? .max) {
+        let bounds = difference.bounds
+        for tile in plan.due(at: now, limit: limit ?? .max, isSmall: { !rows.hasManyColours(bounds($0)) }) {
             difference.set(tile, to: difference.bounds(tile))
             classifier.rested(tile, at: now)
         }

@@ -45,20 +45,25 @@ final class HostSession: Sendable {
         var mayResume = true
         var watch: ViewerWatch
         /// The same, as long as it holds a key or a button.
-        var holding = ViewerWatch(patience: HostSession.holdingPatience, at: .now)
+        var holding: ViewerWatch
+        /// When the picture that is being sent was begun.
+        var sendingSince: ContinuousClock.Instant?
+        /// When what was sent may be expected to have arrived.
+        var arrival: ContinuousClock.Instant?
         /// Faster than that nobody writes, and nobody at the screen can read.
         var linePace = TokenBucket(perSecond: 1, burst: 5, at: .now)
 
     }
 
-    /// The time without a sign of a viewer after which what it holds is let go.
-    private static let holdingPatience = Duration.seconds(2)
+    /// The time for which one picture that is on its way excuses a viewer's silence, at most.
+    private static let longestPicture = Duration.seconds(15)
 
     let id: String
     let caller: Caller
     let since: Int64
     /// What it may be given: it asked for it, and has the grants.
     private let most: Screen.Permissions
+    private let holdingPatience: Duration
     private let state: Mutex<State>
     private let over = Promise<Void>()
     private let signals: AsyncStream<Void>
@@ -66,8 +71,10 @@ final class HostSession: Sendable {
 
     init(
         id: String, caller: Caller, since: Int64, display: Screen.Display, chosen: String? = nil,
-        permissions: Screen.Permissions, patience: Duration = ScreenService.patience
+        permissions: Screen.Permissions, patience: Duration = ScreenService.patience,
+        holdingPatience: Duration = ScreenService.holdingPatience
     ) {
+        self.holdingPatience = holdingPatience
         self.id = id
         self.caller = caller
         self.since = since
@@ -75,7 +82,8 @@ final class HostSession: Sendable {
         state = Mutex(
             State(
                 permissions: permissions, granted: permissions, display: display, chosen: chosen ?? display.name,
-                watch: ViewerWatch(patience: patience, at: .now)))
+                watch: ViewerWatch(patience: patience, at: .now),
+                holding: ViewerWatch(patience: holdingPatience, at: .now)))
         (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -146,7 +154,18 @@ final class HostSession: Sendable {
     func watch(at now: ContinuousClock.Instant) -> ViewerWatch.Action { watch(\.watch, at: now) }
 
     /// What is to be done about one that holds something.
-    func watchHolding(at now: ContinuousClock.Instant) -> ViewerWatch.Action { watch(\.holding, at: now) }
+    ///
+    /// It confirms whole pictures, and what it is asked comes behind them: a large one on its way excuses it for a while.
+    func watchHolding(at now: ContinuousClock.Instant) -> ViewerWatch.Action {
+        let action = watch(\.holding, at: now)
+        guard action == .isGone else { return action }
+        let excuse = state.withLock { state in
+            max(
+                state.sendingSince.map { $0 + Self.longestPicture } ?? now,
+                state.arrival.map { $0 + holdingPatience } ?? now)
+        }
+        return excuse > now ? .wait(until: min(excuse, now + .milliseconds(500))) : .isGone
+    }
 
     private func watch(
         _ kind: WritableKeyPath<State, ViewerWatch>, at now: ContinuousClock.Instant
@@ -305,12 +324,15 @@ final class HostSession: Sendable {
             if pending.asks { try await sender.ask(over: stream) }
             if pending.refresh { sender.startAnew() }
             sender.damaged(pending.damage)
+            state.withLock { $0.sendingSince = .now }
             let next = try await sender.send(to: stream) { [self] count in
                 state.withLock { state in
                     state.pictures += 1
                     state.bytes += UInt64(count)
                 }
             }
+            let arrival = sender.timeOnTheWay.map { ContinuousClock.now + min($0, Self.longestPicture) }
+            state.withLock { state in (state.sendingSince, state.arrival) = (nil, arrival ?? state.arrival) }
             let ticket = next.map { [signal] in timers.schedule(at: $0) { signal.yield() } }
             let isThere: Void? = await signals.next()
             if let ticket { timers.cancel(ticket) }

@@ -40,6 +40,12 @@ struct PictureSender: ~Copyable {
         damage.note(PixelRegion(buffer.size.bounds), at: now)
     }
 
+    /// The time that what was sent still takes to arrive and be confirmed; `nil` when nothing is on its way.
+    var timeOnTheWay: Duration? {
+        let bytes = control.bytesInFlight
+        return bytes > 0 ? .seconds(min(Double(bytes) / control.rate, 3_600)) + control.roundTrip : nil
+    }
+
     /// The display that is shown.
     var bounds: Screen.Rectangle { buffer.bounds }
 
@@ -121,12 +127,12 @@ struct PictureSender: ~Copyable {
         let now = ContinuousClock.now
         guard !damage.region.isEmpty || refinement.map({ $0 <= now }) ?? false else { return refinement }
         if let last, last + frameTime > now { return last + frameTime }
-        let room: TileEncoder.Room
+        let room: TileEncoder.Room?
         switch control.offer(frame: number + 1, capturedAt: now, at: now) {
         case .wait(let until): return until
         case .drop: return now + .milliseconds(1)
         case .send(let bytes):
-            room = .init(message: bytes, change: control.isMeasured ? Int(control.rate * Self.patience) : nil)
+            room = Self.room(for: buffer.size, bytes, control)
         }
         last = now
         for rectangle in damage.region.rectangles { try await buffer.capture(rectangle, from: source) }
@@ -187,8 +193,18 @@ struct PictureSender: ~Copyable {
         return nil
     }
 
+    /// The room for pictures in the next message; `nil`: all there is, as no codec takes a screen that large as a whole.
+    private static func room(
+        for size: PixelSize, _ bytes: Int, _ control: borrowing RateControl
+    ) -> TileEncoder.Room? {
+        guard VideoCodec.isAllowed(PixelSize(width: (size.width + 1) / 2 * 2, height: (size.height + 1) / 2 * 2)) else {
+            return nil
+        }
+        return TileEncoder.Room(message: bytes, change: control.isKnown ? Int(control.rate * patience) : nil)
+    }
+
     private mutating func encode(
-        at now: ContinuousClock.Instant, _ room: TileEncoder.Room
+        at now: ContinuousClock.Instant, _ room: TileEncoder.Room?
     ) -> TileEncoder.Message? {
         // Out and back: a closure cannot borrow two parts of this value.
         var encoder = TileEncoder()

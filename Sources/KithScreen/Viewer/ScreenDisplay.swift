@@ -78,12 +78,12 @@ extension ScreenViewer {
         _ life: inout SessionState, on display: some ScreenDisplay
     ) async throws -> KithError {
         // One task has it at a time: the handler, while the connection stands.
-        let opened = Locked<ContinuousClock.Instant?>(nil)
+        let opened = Locked(false)
         var failure = KithError(.closed, "The other device ended the session.")
         do {
             try await run { event in
                 if case .opened = event {
-                    opened.set(.now)
+                    opened.set(true)
                     await display.phaseChanged(.active)
                 }
                 try await display.handle(event, of: self)
@@ -92,8 +92,8 @@ extension ScreenViewer {
         } catch let error as KithError where error.isLoss {
             failure = error
         }
-        if let time = opened.value {
-            life.connected(at: time)
+        if opened.value {
+            life.connected(at: .now)
             life.lost(at: .now)
         } else {
             life.attemptFailed(at: .now)
