@@ -102,14 +102,24 @@ extension DeviceReach {
         var isNew = false
         while let result = stun.nextResult() {
             switch result.outcome {
-            case .answered(let mapped, _, _):
+            case .answered(let mapped, _, let roundTrip):
                 reporter.answered(result.request.server, mapped: mapped)
+                measured(result.request.server, roundTrip: roundTrip, at: now)
                 isNew = true
             case .timedOut: askByQUIC(result.request.server, at: now)
             case .refused: break
             }
         }
         if isNew { addressesObserved(at: now) }
+    }
+
+    /// Notes the round trip to a server as that to its relay, which need not be connected for that.
+    private func measured(_ server: NetworkAddress, roundTrip: Duration, at now: ContinuousClock.Instant) {
+        for (relay, addresses) in servers where addresses.contains(where: { way(to: $0).hasSameIP(as: server) }) {
+            // Through a proxy the way is another.
+            if let route = options.proxy?.route(to: relay), route != .direct { continue }
+            choice.measured(relay, roundTrip: roundTrip, at: now)
+        }
     }
 
     /// Indicates whether a server is one of IPv4, reached by a NAT64.
@@ -148,6 +158,7 @@ extension DeviceReach {
         }
         unanswered[server] = nil
         reporter.answered(server, mapped: answer.mapped)
+        measured(server, roundTrip: answer.roundTrip, at: now)
         addressesObserved(at: now)
     }
 

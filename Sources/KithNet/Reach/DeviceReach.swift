@@ -651,6 +651,8 @@ package actor DeviceReach {
         for device in peers.applyPending(own: ownRelays, at: now) { usePeerRelays(of: device, at: now) }
         advertisementsChanged { $0.timedOut(at: now) }
         askServers(at: now)
+        // What they answer may show a nearer relay.
+        while let action = choice.nextAction() { perform(action, at: now) }
         followMapping(at: now)
         publish(at: now)
         if !reporter.awaitsAnswers(at: now) { for answered in takeAnswers() { answered.fulfil(()) } }

@@ -464,6 +464,23 @@ import Testing
         }
     }
 
+    @Test func `a relay is measured that the device is not connected to`() async throws {
+        let host = NetworkAddress(ipv4: (127, 76, .random(in: 1...250), .random(in: 1...250)), port: 0)
+        try await withRelay { _, first in
+            try await withRelay { _, second in
+                try await withRelay({
+                    $0.address = host
+                    $0.stunAddress = host.withPort(3_478)
+                }) { _, third in
+                    try await withMember(at: [first, second, third]) { member in
+                        try await eventually { member.reach.status.standby != nil }
+                        try await eventually { await member.reach.choice.latency(of: third, at: .now) != nil }
+                    }
+                }
+            }
+        }
+    }
+
     @Test func `one server that is silent does not show that UDP is blocked`() async throws {
         let host = NetworkAddress(ipv4: (127, 79, .random(in: 1...250), .random(in: 1...250)), port: 0)
         try await withRelay({ $0.address = host }) { _, relay in
