@@ -14,8 +14,18 @@ struct PunchingTests {
     private static let token = "of-the-lab"
 
     @Test(arguments: pairs) func `devices come to a direct path`(_ pair: (String, String)) async throws {
+        try await meet(pair, by: ["relay1", "relay2"])
+    }
+
+    @Test(arguments: [pairs[1], pairs[3]])
+    func `one relay is enough to recognise a hard NAT`(_ pair: (String, String)) async throws {
+        try await meet(pair, by: ["relay1"])
+    }
+
+    /// Has two devices that know each other by relays come to a direct path.
+    private func meet(_ pair: (String, String), by places: [String]) async throws {
         try await Lab.with(pair.0, pair.1) { lab in
-            try await withRelays(["relay1", "relay2"], lab) { relays in
+            try await withRelays(places, lab) { relays in
                 let (laptop, phone) = (try Machine(lab, "c1", "laptop"), try Machine(lab, "c2", "phone"))
                 defer {
                     laptop.remove()

@@ -106,7 +106,12 @@ extension DeviceReach {
                 reporter.answered(result.request.server, mapped: mapped)
                 measured(result.request.server, roundTrip: roundTrip, at: now)
                 isNew = true
-            case .timedOut: askByQUIC(result.request.server, at: now)
+                // On a battery nobody asks before a device is connected, which is what it would be for.
+                let isSaving = options.times == .saving && endpoint.connections.isEmpty
+                if !isSaving, reporter.wantsOtherPort(of: result.request.server, at: now) {
+                    askByQUIC(result.request.server, after: Self.portInterval, at: now)
+                }
+            case .timedOut: askByQUIC(result.request.server, after: Self.unansweredInterval, at: now)
             case .refused: break
             }
         }
@@ -127,15 +132,15 @@ extension DeviceReach {
         server.isIPv6 && servers.values.contains { $0.contains { !$0.isIPv6 && way(to: $0) == server } }
     }
 
-    /// Asks a relay over QUIC that does not answer STUN.
-    private func askByQUIC(_ server: NetworkAddress, at now: ContinuousClock.Instant) {
+    /// Asks a relay over QUIC: one that does not answer STUN, or whose other port is to say what it sees. When it did not
+    /// answer that either, it is asked again after a pause.
+    private func askByQUIC(_ server: NetworkAddress, after pause: Duration, at now: ContinuousClock.Instant) {
         // Of a network before, or of a relay that is left.
         guard mailbox.withLock({ $0.servers.contains(server) }),
             let relay = servers.first(where: { $0.value.contains { way(to: $0) == server } })?.key
         else { return }
         let asked = server.withPort(AddressDiscovery.port)
-        // Where UDP is blocked, a question a minute is enough to notice that it no longer is.
-        guard unanswered[asked].map({ now - $0 >= Self.unansweredInterval }) ?? true else { return }
+        guard unanswered[asked].map({ now - $0 >= pause }) ?? true, askedByQUIC.insert(asked).inserted else { return }
         let isName = NetworkAddress(relay.host.contains(":") ? "[\(relay.host)]:1" : "\(relay.host):1") == nil
         reporter.asked(asked, byNAT64: isByNAT64(server), at: now)
         Task { [endpoint, feed = inputs.continuation, generation = info.candidates.generation] in
@@ -150,6 +155,7 @@ extension DeviceReach {
         _ answer: AddressDiscovery.Answer?, by server: NetworkAddress, generation: UInt32,
         at now: ContinuousClock.Instant
     ) {
+        askedByQUIC.remove(server)
         guard generation == info.candidates.generation else { return }
         guard let answer else {
             // There are no more than servers of this device's own relays.

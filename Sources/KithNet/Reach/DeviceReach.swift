@@ -197,8 +197,11 @@ package actor DeviceReach {
 
     /// The port of STUN (RFC 8489 §18.6).
     static let stunPort: UInt16 = 3_478
-    /// The time after which a server that does not answer over QUIC is asked again.
+    /// The time after which a server that does not answer over QUIC is asked again: where UDP is blocked, a question a
+    /// minute is enough to notice that it no longer is.
     static let unansweredInterval = Duration.seconds(60)
+    /// The same where it answers STUN, and its other port is asked: it may well have none.
+    static let portInterval = Duration.seconds(600)
     /// The time for which a relay stays that nothing needs but a connection that still sends by it.
     static let farewell = Duration.seconds(60)
     /// The time for which a relay that refused this device is not asked again on behalf of others.
@@ -255,6 +258,8 @@ package actor DeviceReach {
     var observations = PeerObservations()
     /// The servers that did not answer over QUIC, and the time they did not.
     var unanswered: [NetworkAddress: ContinuousClock.Instant] = [:]
+    /// The servers that are being asked over QUIC.
+    var askedByQUIC: Set<NetworkAddress> = []
     var nextMapping: NextMapping?
     /// Fulfilled when the servers that were asked have answered, or are not waited for.
     var answers: [Promise<Void>] = []

@@ -59,7 +59,7 @@ extension DeviceReach.Status {
             sentences.insert("Servers outside see this device at \(outside).", at: 1)
         }
         if report.udp == .works, report.nat.mapping == .unknown, report.publicIPv4 != nil {
-            sentences.append("It takes a second relay to tell which kind of NAT this is.")
+            sentences.append("It takes a second relay, at another address, to tell which kind of NAT this is.")
         }
         if savesPower { sentences.append("This device saves its battery: it asks rarely, and maps no port.") }
         if sentences.isEmpty { sentences.append("No server outside has been asked by UDP: there is no relay to ask.") }

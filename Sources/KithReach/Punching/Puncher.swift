@@ -434,9 +434,11 @@ package struct Puncher: Sendable {
     private static func isRandom(_ kind: NATKind) -> Bool { kind.isHard && !kind.isPredictable }
 
     /// Whether all of the other end's sockets and ports see one outside port, which can be told in advance.
+    ///
+    /// It is believed where it is not known: a relay at one address cannot tell, and has shown no hard NAT.
     private static func hasOnePort(_ kind: NATKind) -> Bool {
         if case .sequential = kind.ports, kind.mapping == .addressDependent { return true }
-        return kind.mapping == .independent || kind.mapping == .none
+        return kind.mapping == .independent || kind.mapping == .none || kind.mapping == .unknown
     }
 
     /// The outside address of the other end.

@@ -20,6 +20,8 @@ package struct NetworkReporter: Sendable {
         let mapped: NetworkAddress
         /// The place of the question among all that were asked: NATs count in that order.
         let order: UInt64
+        /// The time at which the server was asked.
+        let asked: ContinuousClock.Instant?
     }
 
     /// How long no answer means that UDP is blocked.
@@ -68,9 +70,14 @@ package struct NetworkReporter: Sendable {
 
     /// Notes what a server that was asked has answered.
     package mutating func answered(_ server: NetworkAddress, mapped: NetworkAddress) {
-        unanswered[server] = nil
-        let observation = Observation(server: server, mapped: mapped, order: orders[server] ?? questions)
+        let asked = unanswered.removeValue(forKey: server)?.last
+        let observation = Observation(
+            server: server, mapped: mapped, order: orders[server] ?? questions, asked: asked)
         func keep(in list: inout [Observation]) {
+            if let asked, let before = list.first(where: { $0.server == server }), before.mapped != mapped {
+                // The NAT has forgotten the socket: what others saw before is no longer so.
+                list.removeAll { $0.asked.map { $0 < asked } ?? false }
+            }
             list.removeAll { $0.server == server }
             list.append(observation)
             if list.count > Self.maxObservations { list.removeFirst() }
@@ -129,6 +136,14 @@ package struct NetworkReporter: Sendable {
         (mapping == .addressDependent || mapping == .addressAndPortDependent) && newPorts.count < 3
     }
 
+    /// True when another port of a server that has answered is to be asked: it is the only one of IPv4 that does, so only
+    /// that can show a mapping that depends on the port.
+    package func wantsOtherPort(of server: NetworkAddress, at now: ContinuousClock.Instant) -> Bool {
+        guard observations4.count == 1, observations4.first?.server == server, mapping == .unknown else { return false }
+        // One at another address shows more, if it answers.
+        return !unanswered.contains { !$0.hasSameIP(as: server) && now - $1.first < Self.patience }
+    }
+
     /// The time at which silence begins to mean something; `nil` when it does already, or nothing was asked.
     package func nextDeadline(after now: ContinuousClock.Instant) -> ContinuousClock.Instant? {
         let silence = [firstAsked4, firstAsked6].compactMap { $0.map { $0 + Self.patience } }
@@ -156,9 +171,15 @@ package struct NetworkReporter: Sendable {
     }
 
     private func udp(at now: ContinuousClock.Instant) -> NetworkReport.UDP {
-        // One that no longer answers says nothing of now.
-        let isHeard = (observations4 + observations6).contains { observation in
-            unanswered[observation.server].map { now - $0.first < Self.doubt } ?? true
+        // One that no longer answers says nothing of now, whichever of its ports is not asked any more.
+        let all = observations4 + observations6
+        let isHeard = all.contains { observation in
+            !all.contains { other in
+                guard other.server.hasSameIP(as: observation.server), let silence = unanswered[other.server],
+                    now - silence.first >= Self.doubt
+                else { return false }
+                return observation.asked.map { $0 < silence.first } ?? true
+            }
         }
         if isHeard { return .works }
         let asked = [firstAsked4, firstAsked6].compactMap(\.self)

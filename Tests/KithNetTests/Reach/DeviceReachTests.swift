@@ -464,6 +464,29 @@ import Testing
         }
     }
 
+    @Test func `another port of the only relay is asked, too, where that may tell which kind of NAT there is`() async throws
+    {
+        let host = NetworkAddress(ipv4: (127, 75, .random(in: 1...250), .random(in: 1...250)), port: 0)
+        try await withRelay({
+            $0.address = host
+            $0.stunAddress = host.withPort(3_478)
+            $0.discoveryAddress = host.withPort(AddressDiscovery.port)
+        }) { server, relay in
+            try await withMember(at: [relay]) { member in
+                try await eventually { member.reach.status.report.publicIPv4?.port == member.endpoint.port }
+                // There is no NAT here, so nothing is left to be asked, unless the device does not know that.
+                #expect(member.reach.status.report.nat.mapping == .none)
+                #expect(server.metrics.contains("kith_relay_qad_clients_total 0\n"))
+                await member.reach.forgetOwnAddresses()
+                await member.reach.askAgain()
+                try await eventually { server.metrics.contains("kith_relay_qad_clients_total 1\n") }
+                await member.reach.askAgain()
+                #expect(member.reach.status.report.udp == .works)
+                #expect(server.metrics.contains("kith_relay_qad_clients_total 1\n"))
+            }
+        }
+    }
+
     @Test func `a relay is measured that the device is not connected to`() async throws {
         let host = NetworkAddress(ipv4: (127, 76, .random(in: 1...250), .random(in: 1...250)), port: 0)
         try await withRelay { _, first in
@@ -566,6 +589,11 @@ import Testing
             }
         }
     }
+}
+
+extension DeviceReach {
+    /// Has it take its own address for one outside.
+    fileprivate func forgetOwnAddresses() { reporter = NetworkReporter(localAddresses: []) }
 }
 
 extension RelayClient.State {

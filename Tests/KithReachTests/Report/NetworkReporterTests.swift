@@ -36,6 +36,58 @@ import Testing
         #expect(port.report(at: start).nat.mapping == .addressAndPortDependent)
     }
 
+    @Test func `another port is asked of the only server, and shows a mapping that depends on it`() {
+        var alone = reporter([(first, 1_000)])
+        #expect(alone.wantsOtherPort(of: first, at: start))
+        let port = first.with(port: 7_842)
+        alone.asked(port, at: start)
+        alone.answered(port, mapped: outside.with(port: 2_000))
+        #expect(alone.report(at: start).nat.mapping == .addressAndPortDependent && alone.wantsNewMapping)
+        #expect(!alone.wantsOtherPort(of: first, at: start))
+        #expect(!reporter([(first, 1_000), (second, 1_000)]).wantsOtherPort(of: first, at: start))
+        // The other server may yet answer; one that is down does not.
+        var waiting = NetworkReporter(localAddresses: [own])
+        waiting.asked(first, at: start)
+        waiting.asked(second, at: start)
+        waiting.answered(first, mapped: outside.with(port: 1_000))
+        #expect(!waiting.wantsOtherPort(of: first, at: start))
+        #expect(waiting.wantsOtherPort(of: first, at: start + .seconds(2)))
+        // Without a NAT there is nothing to ask about.
+        var open = NetworkReporter(localAddresses: [outside.with(port: 5)])
+        open.asked(first, at: start)
+        open.answered(first, mapped: outside.with(port: 5))
+        #expect(!open.wantsOtherPort(of: first, at: start))
+    }
+
+    @Test func `an answer from before the NAT forgot the socket does not make it a hard one`() {
+        let port = first.with(port: 7_842)
+        var reporter = reporter([(first, 1_000), (port, 1_000)])
+        let later = start + .seconds(100)
+        reporter.asked(first, at: later)
+        reporter.answered(first, mapped: outside.with(port: 3_000))
+        #expect(reporter.report(at: later).nat.mapping == .unknown)
+        #expect(reporter.wantsOtherPort(of: first, at: later))
+        // Of the same round it counts, whichever comes first.
+        var both = self.reporter([(first, 1_000), (second, 1_000)])
+        both.asked(first, at: later)
+        both.asked(second, at: later)
+        both.answered(second, mapped: outside.with(port: 3_000))
+        both.answered(first, mapped: outside.with(port: 3_000))
+        #expect(both.report(at: later).nat.mapping == .independent)
+    }
+
+    @Test func `a port that is asked no more does not show that UDP works`() {
+        let port = first.with(port: 7_842)
+        var reporter = reporter([(first, 1_000), (port, 1_000)])
+        let later = start + .seconds(100)
+        reporter.asked(first, at: later)
+        #expect(reporter.report(at: later + .seconds(3)).udp == .blocked)
+        // And one that never answered does not show that it is blocked.
+        var other = self.reporter([(first, 1_000)])
+        other.asked(port, at: start)
+        #expect(other.report(at: later).udp == .works)
+    }
+
     @Test func `a device whose own address is seen has no NAT`() {
         var reporter = NetworkReporter(localAddresses: [outside.with(port: 5)])
         reporter.asked(first, at: start)

@@ -46,6 +46,8 @@ struct PunchSimulation {
     private let sharesNAT: Bool
     /// Devices of that network reach each other there, which many wireless networks prevent.
     var isLocalNetworkOpen = false
+    /// The servers that are asked.
+    var servers = Self.servers
     private var events: [(at: ContinuousClock.Instant, order: Int, event: Event)] = []
     private var order = 0
     private var nextToken: UInt64 = 0
@@ -115,7 +117,7 @@ struct PunchSimulation {
     }
 
     private mutating func observe(_ end: Int) {
-        for server in Self.servers {
+        for server in servers {
             ends[end].reporter.asked(server, at: now)
             let inside = ends[end].inside
             let mapped = withNAT(of: end) { $0.send(from: inside, to: server, at: $1) }

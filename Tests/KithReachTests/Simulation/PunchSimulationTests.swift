@@ -18,12 +18,13 @@ import Testing
 
     private func row(
         _ left: NATKind, _ right: NATKind, count: Int, otherTraffic: Int = 0, limit: Duration = .seconds(190),
-        using random: inout SeededRandom
+        servers: [NetworkAddress] = PunchSimulation.servers, using random: inout SeededRandom
     ) -> Row {
         var row = Row()
         for _ in 0..<count {
             var simulation = PunchSimulation([left, right], random: random.fork())
             simulation.otherTraffic = otherTraffic
+            simulation.servers = servers
             guard let time = simulation.run(for: limit) else { continue }
             row.direct += 1
             row.times.append(time)
@@ -45,6 +46,23 @@ import Testing
         }
         print("  \(pairs) of 16 direct")
         #expect(pairs == 15, "\(random)")
+    }
+
+    @Test func `two ports of one relay are enough for all pairs but one, and one port is not`() {
+        var random = SeededRandom.fromEnvironment()
+        let servers = Array(PunchSimulation.servers.prefix(2))
+        #expect(Set(servers.map(\.ip)).count == 1)
+        var pairs = 0
+        for left in SimulatedNAT.Classic.allCases {
+            for right in SimulatedNAT.Classic.allCases
+            where row(left.kind, right.kind, count: 10, servers: servers, using: &random).direct == 10 {
+                pairs += 1
+            }
+        }
+        #expect(pairs == 15, "\(random)")
+        let (port, hard) = (SimulatedNAT.Classic.portRestricted.kind, SimulatedNAT.Classic.symmetric.kind)
+        #expect(row(port, hard, count: 10, servers: [servers[0]], using: &random).direct == 0, "\(random)")
+        #expect(row(Self.sequential, port, count: 10, servers: servers, using: &random).direct == 10, "\(random)")
     }
 
     static let sequential = NATKind(
