@@ -61,9 +61,29 @@ extension DeviceReach {
         // This very machine would see another address than servers outside.
         guard relay != options.hosted?.relay else { return }
         servers[relay] = servers[relay] ?? []
+        let isOwn = ownRelays.contains(relay)
         Task { [feed = inputs.continuation] in
-            feed.yield(.servers(await HostAddresses.of(relay.host, port: Self.stunPort), of: relay))
+            var addresses = await HostAddresses.of(relay.host, port: Self.stunPort)
+            if !isOwn {
+                // The name must not lead where its address might not, nor to many.
+                if relay.mayBeNamedByPeers { addresses.removeAll { !$0.mayBeNamedByPeers } }
+                addresses = [false, true].compactMap { isIPv6 in addresses.first { $0.isIPv6 == isIPv6 } }
+            }
+            feed.yield(.servers(addresses, of: relay))
         }
+    }
+
+    /// The addresses of the servers to ask, by the ways that lead there from here.
+    ///
+    /// Those at relays of other devices, where this one is a guest, count as long as none of its own has answered:
+    /// whoever runs them could say what is not so.
+    private var serversToAsk: Set<NetworkAddress> {
+        let mine = ownRelays
+        func reachable(_ isIncluded: (RelayAddress) -> Bool) -> Set<NetworkAddress> {
+            Set(servers.filter { isIncluded($0.key) }.values.joined().map { way(to: $0) }.filter { mayReach($0) })
+        }
+        let own = reachable(mine.contains)
+        return reporter.hasHeard(of: own) ? own : own.union(reachable { !mine.contains($0) })
     }
 
     /// Tells whether this device has a way to an address, as far as its own say.
@@ -88,8 +108,9 @@ extension DeviceReach {
             lastQuestions = now
             // Who goes through relays alone needs no address outside.
             let isWanted = info.preference == .auto || info.preference == .direct
-            let reachable = isWanted ? Set(servers.values.joined().map { way(to: $0) }.filter { mayReach($0) }) : []
+            let reachable = isWanted ? serversToAsk : []
             mailbox.withLock { $0.servers = reachable }
+            if !reachable.isEmpty { reporter.keep(reachable) }
             for server in reachable
             where stun.ask(STUNClient.Request(server: server), at: now, using: &random) {
                 reporter.asked(server, byNAT64: isByNAT64(server), at: now)
@@ -132,8 +153,9 @@ extension DeviceReach {
         server.isIPv6 && servers.values.contains { $0.contains { !$0.isIPv6 && way(to: $0) == server } }
     }
 
-    /// Asks a relay over QUIC: one that does not answer STUN, or whose other port is to say what it sees. When it did not
-    /// answer that either, it is asked again after a pause.
+    /// Asks a relay over QUIC: one that does not answer STUN, or whose other port is to say what it sees.
+    ///
+    /// When it did not answer that either, it is asked again after a pause.
     private func askByQUIC(_ server: NetworkAddress, after pause: Duration, at now: ContinuousClock.Instant) {
         // Of a network before, or of a relay that is left.
         guard mailbox.withLock({ $0.servers.contains(server) }),
@@ -158,7 +180,7 @@ extension DeviceReach {
         askedByQUIC.remove(server)
         guard generation == info.candidates.generation else { return }
         guard let answer else {
-            // There are no more than servers of this device's own relays.
+            unanswered = unanswered.filter { now - $0.value < Self.portInterval }
             unanswered[server] = now
             return
         }

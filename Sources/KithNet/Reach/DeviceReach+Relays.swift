@@ -119,6 +119,8 @@ extension DeviceReach {
                 choice.letIn(by: address, at: now)
                 opened(address, number)
                 relink(address, at: now)
+                // At another device's relay a guest learns its address outside as well.
+                if servers[address] == nil { lookUp(address) }
             }
             if let roundTrip { choice.measured(address, roundTrip: roundTrip, at: now) }
         case .restarting, .waiting, .captive:
@@ -178,6 +180,7 @@ extension DeviceReach {
     func close(_ address: RelayAddress) async {
         guard let relay = relays.removeValue(forKey: address) else { return }
         relay.opening?.fulfil(nil)
+        if !ownRelays.contains(address) { servers[address] = nil }
         endpoint.removeLink(relay.link.number)
         await relay.link.client.close()
     }

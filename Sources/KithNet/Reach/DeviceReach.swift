@@ -616,6 +616,8 @@ package actor DeviceReach {
         case .network(let found): networkChanged(to: found, at: now)
         case .awake: lookAgain(isElsewhere: false, at: now)
         case .servers(let addresses, let relay):
+            // It may have been left meanwhile.
+            guard servers[relay] != nil else { break }
             servers[relay] = addresses
             if !addresses.isEmpty { nextQuestions = now }
         case .datagrams:

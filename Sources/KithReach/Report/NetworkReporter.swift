@@ -90,6 +90,23 @@ package struct NetworkReporter: Sendable {
         }
     }
 
+    /// Indicates whether one of those servers has answered, at whatever port.
+    package func hasHeard(of servers: some Collection<NetworkAddress>) -> Bool {
+        (observations4 + observations6).contains { seen in servers.contains { $0.hasSameIP(as: seen.server) } }
+    }
+
+    /// Forgets what servers have answered that are not among those, and are not asked any more.
+    package mutating func keep(_ servers: some Collection<NetworkAddress>) {
+        func isKept(_ server: NetworkAddress) -> Bool { servers.contains { $0.hasSameIP(as: server) } }
+        guard (observations4 + observations6).contains(where: { !isKept($0.server) }) else { return }
+        observations4.removeAll { !isKept($0.server) }
+        observations6.removeAll { !isKept($0.server) }
+        unanswered = unanswered.filter { isKept($0.key) }
+        // Whoever is asked from now on has time to answer.
+        if observations4.isEmpty { firstAsked4 = nil }
+        if observations6.isEmpty { firstAsked6 = nil }
+    }
+
     /// Notes the outside port of a socket that was opened to see which one is next.
     package mutating func observedNewMapping(_ mapped: NetworkAddress) {
         guard !mapped.isIPv6 else { return }

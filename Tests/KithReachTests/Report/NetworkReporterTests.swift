@@ -150,6 +150,19 @@ import Testing
         #expect(reporter.report(at: later + .seconds(5)).udp == .works)
     }
 
+    @Test func `servers that are left are forgotten, and the next have their time`() {
+        var reporter = reporter([(first, 1_000), (first.with(port: 9), 2_000)])
+        #expect(reporter.hasHeard(of: [first.with(port: 7)]) && !reporter.hasHeard(of: [second]))
+        reporter.keep([first])
+        #expect(reporter.report(at: start).nat.mapping == .addressAndPortDependent)
+        let later = start + .seconds(100)
+        reporter.keep([second])
+        reporter.asked(second, at: later)
+        #expect(reporter.report(at: later).udp == .unknown && reporter.report(at: later).publicIPv4 == nil)
+        reporter.answered(second, mapped: outside.with(port: 3_000))
+        #expect(reporter.report(at: later).udp == .works && reporter.report(at: later).nat.mapping == .unknown)
+    }
+
     @Test func `IPv6 works beside an IPv4 that is silent`() throws {
         let server = NetworkAddress(ipv6: 0x2001_0DB8 << 32, 1, port: 3_478)
         let mapped = NetworkAddress(ipv6: 0x2001_0DB8 << 32 | 7, 9, port: 4_433)
