@@ -231,6 +231,7 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
             }
             if !hadEvents { break }
         }
+        pathFinder?.carried(engine.bytesCarried)
         arm()
     }
 

@@ -47,6 +47,7 @@ final class PathFinder: @unchecked Sendable {
     private static let patience = 2
     /// True from a change of this device's network until the path in use is known to work, or is another.
     private var isDoubted = false
+    private(set) var bulk = BulkMeter()
 
     init(driver: ConnectionDriver, peer: DeviceID, state: ReachState) {
         self.driver = driver
@@ -210,6 +211,17 @@ final class PathFinder: @unchecked Sendable {
         }
         if sendNews() { puncher.newsHere(at: now) }
         finish()
+    }
+
+    /// The connection has carried so many bytes by now: many by a relay are a reason to look for another path.
+    func carried(_ total: UInt64) {
+        guard bulk.isDue(total) else { return }
+        let now = ContinuousClock.now
+        guard bulk.carried(total, at: now), directPath == nil,
+            driver.engine.paths.contains(where: { $0.isActive && $0.address.local.kind == .relay })
+        else { return }
+        puncher.carriesBulk(at: now)
+        arm(at: now)
     }
 
     /// Has the puncher know this end.

@@ -119,6 +119,9 @@ extension QUICConnection {
     /// Bytes sent and neither acknowledged nor given up (RFC 9002 §B.2).
     package var bytesInFlight: Int { recovery.bytesInFlight }
 
+    /// The bytes of all datagrams sent and received so far.
+    package var bytesCarried: UInt64 { traffic.bytesSent &+ traffic.bytesReceived }
+
     /// The statistics of the connection and its path so far.
     public var statistics: QUICStatistics {
         QUICStatistics(

@@ -30,6 +30,8 @@ package struct Puncher: Sendable {
         package var firstSpacing = Duration.milliseconds(20)
         /// When rounds begin again, after the news that began the series; then each minute.
         package var repetitions: [Duration] = [.seconds(2), .seconds(5), .seconds(15), .seconds(60)]
+        /// The pause between two rounds while much goes through the relay.
+        package var bulkPause = Duration.seconds(15)
         /// The next ports of a NAT that counts that are tried.
         package var predictedPorts = 32
         /// Ports of a block that are tried in a round.
@@ -100,6 +102,7 @@ package struct Puncher: Sendable {
     private var stage = 0
     private var seriesStart: ContinuousClock.Instant?
     private var nextRound: ContinuousClock.Instant?
+    private var lastRound: ContinuousClock.Instant?
     private var pendingStart: ContinuousClock.Instant?
     private var targets: [Target] = []
     private var roundEnd: ContinuousClock.Instant?
@@ -155,9 +158,17 @@ package struct Puncher: Sendable {
         self.relayRoundTrip = min(max(relayRoundTrip, .zero), .seconds(2))
     }
 
-    /// Notes that this device has told other candidates than before, or has more reason to go direct: much data goes
-    /// through the relay, or UDP works again.
+    /// Notes that this device has told other candidates than before.
     package mutating func newsHere(at now: ContinuousClock.Instant) { news(at: now) }
+
+    /// Notes that much goes through the relay: the next round of the series comes earlier.
+    ///
+    /// It is no news, so attempts by chance do not become more frequent.
+    package mutating func carriesBulk(at now: ContinuousClock.Instant) {
+        guard isEnabled, proven == nil, roundEnd == nil, pendingStart == nil, let next = nextRound else { return }
+        let earliest = max(now + budget.wait(of: device, at: now), lastRound.map { $0 + limits.bulkPause } ?? now)
+        nextRound = min(next, earliest)
+    }
 
     /// Takes a control message in.
     package mutating func receive(_ message: ControlMessage, at now: ContinuousClock.Instant) {
@@ -314,6 +325,7 @@ package struct Puncher: Sendable {
         probesLeft = limits.probesPerRound
         reflexiveLeft = limits.peerReflexive
         roundEnd = now + roundLength
+        lastRound = now
         addPredicted(at: now)
         // Predicted ports take a part of the round: half of it is left for addresses that are known.
         announcedLeft = targets.isEmpty ? limits.addresses : limits.addresses / 2

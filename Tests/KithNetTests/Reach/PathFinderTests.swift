@@ -211,6 +211,21 @@ struct PathFinderTests {
     }
 
     @Test(.timeLimit(.minutes(4)))
+    func `much that goes through the relay is noticed at both ends`() async throws {
+        try await withRelayedPair { pair, _ in
+            #expect(await pair.outgoing.bulkSeen == nil)
+            let (near, far) = try await pair.stream()
+            async let all = far.readAll()
+            try await near.write([UInt8](repeating: 7, count: 4 << 20))
+            try await near.finish()
+            #expect(try await all.count == 4 << 20)
+            for connection in [pair.outgoing, pair.incoming] {
+                try await eventually { await connection.bulkSeen != nil }
+            }
+        }
+    }
+
+    @Test(.timeLimit(.minutes(4)))
     func `an end that knows nothing of paths is left alone`() async throws {
         var plain = Self.options
         plain.findsPaths = false
@@ -284,6 +299,15 @@ struct PathFinderTests {
 }
 
 extension Connection {
+    /// The time at which it was noticed last that much is carried.
+    fileprivate var bulkSeen: ContinuousClock.Instant? {
+        get async {
+            let (driver, seen) = (self.driver, Promise<ContinuousClock.Instant?>())
+            driver.loop.execute { seen.fulfil(driver.pathFinder?.bulk.last) }
+            return await seen.value()
+        }
+    }
+
     /// Says something on the stream on which ends say where they are.
     fileprivate func say(_ bytes: [UInt8]) {
         let driver = self.driver

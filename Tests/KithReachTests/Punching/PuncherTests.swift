@@ -123,6 +123,40 @@ import Testing
         #expect(probes <= (4 + 12) * 9)
     }
 
+    @Test func `much that goes through the relay brings the next round forward, each 15 seconds at most`() {
+        var puncher = puncher()
+        func rounds(until second: Int) -> [Int] {
+            run(&puncher, for: .seconds(second)).rounds.map { Int($0.at / .seconds(1)) }
+        }
+        #expect(rounds(until: 70) == [0, 2, 5, 15, 60])
+        puncher.carriesBulk(at: start + .seconds(70))
+        #expect(rounds(until: 71) == [])
+        #expect(rounds(until: 100) == [75])
+        for second in 100..<130 {
+            puncher.carriesBulk(at: start + .seconds(second))
+            let rounds = rounds(until: second + 1)
+            #expect(rounds == (second == 100 || second == 115 ? [second] : []), "\(second)")
+        }
+        // Where a path is direct nothing is looked for.
+        puncher.isProven(peer, at: start + .seconds(131))
+        puncher.carriesBulk(at: start + .seconds(150))
+        #expect(rounds(until: 300) == [])
+    }
+
+    @Test func `it is much when a quarter of a megabyte is carried in five seconds`() {
+        var meter = BulkMeter()
+        let totals: [(UInt64, second: Int, isMuch: Bool)] = [
+            // Since when is not known; in time; just not much; too slowly; in time.
+            (BulkMeter.amount, 0, false), (BulkMeter.amount * 2, 5, true), (BulkMeter.amount * 3 - 1, 5, false),
+            (BulkMeter.amount * 3, 11, false), (BulkMeter.amount * 9, 12, true),
+        ]
+        for (total, second, isMuch) in totals {
+            let result = meter.carried(total, at: start + .seconds(second))
+            #expect(result == isMuch, "\(total)")
+            #expect((meter.last == start + .seconds(second)) == (isMuch || total == BulkMeter.amount * 3 - 1))
+        }
+    }
+
     @Test func `by the preference for a relay no probe leaves, and by local none leaves the network`() {
         for side in 0..<2 {
             var puncher = puncher()
