@@ -141,6 +141,45 @@ static uint8_t prefix_of(const struct sockaddr *mask, int is_ipv6) {
     return length;
 }
 
+#ifdef __linux__
+// Those of the thread's network: /proc/net itself is the first thread's.
+static FILE *routes_of(const char *family) {
+    char path[48];
+    snprintf(path, sizeof path, "/proc/thread-self/net/%s", family);
+    return fopen(path, "re");
+}
+
+// Marks the addresses of which the system says that it gives them up, or that they change; getifaddrs has no such flags.
+static void mark_ipv6(kith_interface *interfaces, int count) {
+    FILE *file = routes_of("if_inet6");
+    if (file == NULL) return;
+    char line[256];
+    while (fgets(line, sizeof line, file) != NULL) {
+        char digits[33];
+        unsigned index, flags;
+        if (sscanf(line, "%32[0-9a-f] %x %*x %*x %x", digits, &index, &flags) != 3 || strlen(digits) != 32) continue;
+        uint8_t bytes[16] = {0};
+        for (int at = 0; at < 16; at++) {
+            unsigned byte;
+            if (sscanf(digits + 2 * at, "%2x", &byte) != 1) break;
+            bytes[at] = (uint8_t)byte;
+        }
+        for (int each = 0; each < count; each++) {
+            kith_interface *found = &interfaces[each];
+            if (found->index != index || !found->address.is_ipv6 || memcmp(found->address.ip, bytes, 16) != 0) continue;
+            found->deprecated = (flags & IFA_F_DEPRECATED) != 0;
+            found->temporary = (flags & IFA_F_TEMPORARY) != 0;
+        }
+    }
+    fclose(file);
+}
+#else
+static void mark_ipv6(kith_interface *interfaces, int count) {
+    (void)interfaces;
+    (void)count;
+}
+#endif
+
 int kith_network_interfaces(kith_interface *interfaces, int capacity) {
     struct ifaddrs *list = NULL;
     if (getifaddrs(&list) != 0) return -errno;
@@ -165,16 +204,11 @@ int kith_network_interfaces(kith_interface *interfaces, int capacity) {
         count++;
     }
     freeifaddrs(list);
+    mark_ipv6(interfaces, count < capacity ? count : capacity);
     return count;
 }
 
 #ifdef __linux__
-// Those of the thread's network: /proc/net itself is the first thread's.
-static FILE *routes_of(const char *family) {
-    char path[48];
-    snprintf(path, sizeof path, "/proc/thread-self/net/%s", family);
-    return fopen(path, "re");
-}
 
 int kith_network_gateways(kith_udp_address *gateways, int capacity) {
     int count = 0;

@@ -28,6 +28,10 @@ public struct NetworkInterface: Hashable, Sendable {
     public var addresses: [NetworkAddress]
     /// The networks that those addresses are in.
     public var networks: [NetworkPrefix]
+    /// Those of the addresses that the system is about to give up (RFC 4862 §5.5.4), where it says so (Linux).
+    public var deprecated: Set<NetworkAddress> = []
+    /// Those that are temporary (RFC 8981), where it says so (Linux).
+    public var temporary: Set<NetworkAddress> = []
 
     /// Describes an interface.
     public init(
@@ -63,13 +67,16 @@ public struct NetworkInterface: Hashable, Sendable {
         for entry in entries.prefix(max(0, min(Int(count), capacity))) {
             let address = NetworkAddress(entry.address)
             let network = NetworkPrefix(of: address, length: Int(entry.prefix))
-            if found[entry.index]?.addresses.append(address) != nil {
-                found[entry.index]?.networks.append(network)
-                continue
-            }
-            found[entry.index] = NetworkInterface(
-                name: Self.name(of: entry), index: entry.index, kind: Kind(entry.kind),
-                carriesMulticast: entry.multicast != 0, addresses: [address], networks: [network])
+            var interface =
+                found[entry.index]
+                ?? NetworkInterface(
+                    name: Self.name(of: entry), index: entry.index, kind: Kind(entry.kind),
+                    carriesMulticast: entry.multicast != 0, addresses: [])
+            interface.addresses.append(address)
+            interface.networks.append(network)
+            if entry.deprecated != 0 { interface.deprecated.insert(address) }
+            if entry.temporary != 0 { interface.temporary.insert(address) }
+            found[entry.index] = interface
         }
         return found.values.sorted { $0.index < $1.index }
     }

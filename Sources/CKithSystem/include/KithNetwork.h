@@ -57,6 +57,10 @@ typedef struct kith_interface {
     uint8_t point_to_point;
     /// The bits of the address that are those of its network.
     uint8_t prefix;
+    /// 1 when the system is about to give the address up (RFC 4862 §5.5.4). Known on Linux, as the next is.
+    uint8_t deprecated;
+    /// 1 when it is a temporary one, which changes every day (RFC 8981).
+    uint8_t temporary;
     char name[32];
 } kith_interface;
 

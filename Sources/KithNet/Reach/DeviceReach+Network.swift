@@ -42,11 +42,13 @@ extension DeviceReach {
         let bound = Set(endpoint.localAddresses)
         return (interfaces ?? []).flatMap { interface in
             interface.addresses.compactMap { address in
-                let address = address.withPort(endpoint.port)
-                guard bound.contains(address) else { return nil }
+                let local = address.withPort(endpoint.port)
+                guard bound.contains(local) else { return nil }
                 return LocalAddress(
-                    address, on: interface.kind == .cellular ? .cellular : LocalAddress.Interface(named: interface.name)
-                )
+                    local,
+                    on: interface.kind == .cellular ? .cellular : LocalAddress.Interface(named: interface.name),
+                    isDeprecated: interface.deprecated.contains(address),
+                    isTemporary: interface.temporary.contains(address))
             }
         }
     }

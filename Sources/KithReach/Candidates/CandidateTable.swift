@@ -128,7 +128,9 @@ package struct CandidateTable: Hashable, Sendable {
 
     private static func priority(of entry: LocalAddress) -> UInt32 {
         let tunnelled: UInt32 = entry.interface == .tunnel ? 0 : 1 << 24
-        return tunnelled | priority(of: .host, entry.address)
+        // Of an interface's IPv6 addresses the temporary ones come first: they tell the least of the device.
+        let lasting: UInt32 = entry.address.isIPv6 && !entry.isTemporary ? 1 : 0
+        return tunnelled | priority(of: .host, entry.address) - lasting
     }
 
     /// Ordinary before tunnelled, then by kind, then IPv6 before IPv4, then in the order told.

@@ -45,9 +45,15 @@ public struct LocalAddress: Hashable, Sendable {
     public var interface: Interface
     /// True for an IPv6 address that the system is about to give up (RFC 4862 §5.5.4).
     public var isDeprecated: Bool
+    /// True for an IPv6 address that is another every day (RFC 8981).
+    public var isTemporary: Bool
 
     /// Describes an address.
-    public init(_ address: NetworkAddress, on interface: Interface = .ordinary, isDeprecated: Bool = false) {
-        (self.address, self.interface, self.isDeprecated) = (address, interface, isDeprecated)
+    public init(
+        _ address: NetworkAddress, on interface: Interface = .ordinary, isDeprecated: Bool = false,
+        isTemporary: Bool = false
+    ) {
+        (self.address, self.interface) = (address, interface)
+        (self.isDeprecated, self.isTemporary) = (isDeprecated, isTemporary)
     }
 }
