@@ -210,6 +210,19 @@ import Testing
         await machine.remove()
     }
 
+    @Test func `a relay at an address of a local network is used, but said to be unknown elsewhere`() async throws {
+        let laptop = try Machine("laptop")
+        for (host, isLocal) in [("10.255.255.1", true), ("relay.example", false)] {
+            let words = ["--no-invite", "--no-discovery", "--no-port-mapping", "--use-relay", "http://\(host):1"]
+            let up = try await laptop.kith(["up", "--detach"] + words)
+            #expect(up.status == 0 && up.error.contains("\(host) is an address of a local network") == isLocal, "\(up)")
+            let said = "devices on other networks do not reach it there"
+            #expect(try await network(laptop).contains(said) == isLocal)
+            try await laptop.expect("down")
+        }
+        await laptop.remove()
+    }
+
     @Test func `a relay keeps its token while others are used, until all are forgotten`() async throws {
         try await withRelay("--token", "open-sesame") { url in
             let laptop = try Machine("laptop")

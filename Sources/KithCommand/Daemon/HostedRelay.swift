@@ -78,6 +78,15 @@ extension UpCommand {
         )
     }
 
+    /// Says so where others are going to be told a relay by an address that leads there from one network only.
+    func noteLocalAddresses() {
+        for relay in relays.compactMap(\.self) where relay.isOfLocalNetwork {
+            note(
+                "\(relay.host) is an address of a local network. Invitations and directories name the relay by it, and devices on other networks do not reach it there: use its name, or its address outside."
+            )
+        }
+    }
+
     /// Starts the relay of this process, which proves itself by a key of its own.
     func openRelay(_ plan: Device.HostedRelay, for device: Device) async throws -> RelayServer {
         var options = RelayServerOptions(address: plan.listen)

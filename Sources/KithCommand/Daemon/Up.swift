@@ -456,6 +456,7 @@ struct UpCommand: AsyncParsableCommand {
                 below: 3 + shown.count + (hidden > 0 ? 1 : 0) + (status.discovery == nil ? 0 : 1) + relays.count
                     + (endpoint == nil ? 0 : 1)
                     + directories.count + waiting.count)
+        noteLocalAddresses()
         }
     }
 

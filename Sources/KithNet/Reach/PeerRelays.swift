@@ -107,9 +107,17 @@ extension RelayAddress {
     /// Indicates whether a device may send another one there: not to services of that device's own machine, nor of its link.
     var mayBeNamedByPeers: Bool {
         if host == "localhost" || host.hasSuffix(".localhost") { return false }
-        guard let address = NetworkAddress(host.contains(":") ? "[\(host)]:1" : "\(host):1") else { return true }
-        return address.mayBeNamedByPeers
+        return literal?.mayBeNamedByPeers ?? true
     }
+
+    /// Indicates whether its host is an address of a local network: on any other it is nobody's, or somebody else's.
+    package var isOfLocalNetwork: Bool {
+        guard let literal else { return false }
+        return literal.isPrivate || literal.isLinkLocal
+    }
+
+    /// The host, where it is an address and no name.
+    private var literal: NetworkAddress? { NetworkAddress(host.contains(":") ? "[\(host)]:1" : "\(host):1") }
 }
 
 extension NetworkAddress {

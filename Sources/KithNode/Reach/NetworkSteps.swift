@@ -212,8 +212,20 @@ extension DeviceReach.Status {
     /// The time within which a relay is to be connected.
     private static let patience = Duration.seconds(15)
 
-    /// A relay, and the connection to it; one that fails is a failure of the device where it `isNeeded`.
+    /// A relay, the connection to it, and whether others reach it by its URL.
     fileprivate func step(of relay: DeviceReach.RelayInUse, isNeeded: Bool) -> Reach.Step {
+        var step = connectionStep(of: relay, isNeeded: isNeeded)
+        guard relay.address.isOfLocalNetwork else { return step }
+        if step.outcome == .ok { step.outcome = .warning }
+        step.finding += " Its address is one of a local network: devices on other networks do not reach it there."
+        step.remedy =
+            step.remedy
+            ?? "Name it as others reach it: kith up --use-relay URL, or --relay-address HOST:PORT for this device's own."
+        return step
+    }
+
+    /// A relay, and the connection to it; one that fails is a failure of the device where it `isNeeded`.
+    private func connectionStep(of relay: DeviceReach.RelayInUse, isNeeded: Bool) -> Reach.Step {
         let subject = "relay \(relay.address)"
         let trouble: Reach.Outcome = isNeeded ? .failure : .warning
         let missing =
