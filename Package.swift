@@ -310,9 +310,12 @@ let testing: [Target] = [
             "KithMLSX509", "KithTrust",
             "KithGroups", "KithNode", "KithCompatibility", "KithShell",
             "KithFiles",
-            "KithForward", "KithRelayServer",
+            "KithForward", "KithNet", "KithRelayServer",
             "KithJobs", "KithContent",
             .product(name: "Logging", package: "swift-log"),
+            .product(name: "NIOCore", package: "swift-nio"),
+            .product(name: "NIOEmbedded", package: "swift-nio"),
+            .product(name: "NIOWebSocket", package: "swift-nio"),
         ],
         path: "Sources/KithTesting")
 ]

@@ -48,6 +48,7 @@ extension FuzzTarget {
         case .gateway: FuzzedPortMapping.gatewaySeeds
         case .upnp: FuzzedPortMapping.upnpSeeds
         case .relay: FuzzedRelay.seeds
+        case .websocket: FuzzedWebSocket.seeds
         case .etcd: EtcdInspection.seeds
         case .mdns: FuzzedMDNS.seeds
         case .vncviewer: FuzzedScreen.conversations.viewer

@@ -94,6 +94,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case upnp
     /// A message between a relay and its client.
     case relay
+    /// What a relay and its clients send each other by TCP, before and after a key is proven: frames of WebSocket.
+    case websocket
     /// Answers of etcd to a directory, and to a relay.
     case etcd
     /// Datagrams of multicast DNS.
@@ -153,6 +155,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .gateway: unsafe FuzzedPortMapping.gateway(Array(bytes))
         case .upnp: unsafe FuzzedPortMapping.upnp(Array(bytes))
         case .relay: unsafe FuzzedRelay.run(Array(bytes))
+        case .websocket: unsafe FuzzedWebSocket.run(Array(bytes))
         case .etcd: unsafe EtcdInspection.feed(Array(bytes))
         case .mdns: unsafe FuzzedMDNS.run(Array(bytes))
         case .vncviewer: unsafe FuzzedScreen.viewer(Array(bytes))

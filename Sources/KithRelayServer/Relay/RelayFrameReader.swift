@@ -1,19 +1,19 @@
-import NIOCore
-import NIOWebSocket
+package import NIOCore
+package import NIOWebSocket
 
 /// Reads a client's frames of WebSocket, few small ones at a time: between them others have their turn.
 ///
 /// Nothing more is read from the socket meanwhile, so that no more than one read waits.
-final class RelayFrameReader: ChannelDuplexHandler {
-    typealias InboundIn = ByteBuffer
-    typealias InboundOut = WebSocketFrame
-    typealias OutboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+package final class RelayFrameReader: ChannelDuplexHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias InboundOut = WebSocketFrame
+    package typealias OutboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
 
     /// The most small frames of a turn; large ones are bounded by what is read at once.
     static let turn = 64
     /// The time until the next turn.
-    static let pause = TimeAmount.milliseconds(1)
+    package static let pause = TimeAmount.milliseconds(1)
 
     private let decoder: WebSocketFrameDecoder
     private var context: ChannelHandlerContext?
@@ -23,19 +23,19 @@ final class RelayFrameReader: ChannelDuplexHandler {
     private var wantsMore = false
     private var isEnded = false
 
-    init(maxFrameSize: Int) { decoder = WebSocketFrameDecoder(maxFrameSize: maxFrameSize) }
+    package init(maxFrameSize: Int) { decoder = WebSocketFrameDecoder(maxFrameSize: maxFrameSize) }
 
     /// The bytes of memory that a part of a frame holds, and what waits for its turn.
-    var held: Int { buffer.readableBytes > 0 ? buffer.storageCapacity : 0 }
+    package var held: Int { buffer.readableBytes > 0 ? buffer.storageCapacity : 0 }
 
     /// Reads no more of a client that is being closed.
-    func end() { isEnded = true }
+    package func end() { isEnded = true }
 
-    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+    package func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
-    func handlerRemoved(context: ChannelHandlerContext) { forget() }
+    package func handlerRemoved(context: ChannelHandlerContext) { forget() }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    package func channelInactive(context: ChannelHandlerContext) {
         forget()
         context.fireChannelInactive()
     }
@@ -45,7 +45,7 @@ final class RelayFrameReader: ChannelDuplexHandler {
         (next, context, buffer, isEnded) = (nil, nil, ByteBuffer(), true)
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isEnded else { return }
         var more = unwrapInboundIn(data)
         if buffer.readableBytes == 0 { buffer = more } else { buffer.writeBuffer(&more) }
@@ -85,7 +85,7 @@ final class RelayFrameReader: ChannelDuplexHandler {
         context.read()
     }
 
-    func read(context: ChannelHandlerContext) {
+    package func read(context: ChannelHandlerContext) {
         guard next == nil else {
             wantsMore = true
             return
