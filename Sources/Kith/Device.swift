@@ -102,6 +102,10 @@ public final class Device: Sendable {
         ///
         /// `nil`: those kept, at first none. A directory learns the addresses of those who ask it, and for whom.
         public var directories: [DirectoryAddress]?
+        /// Publishes this device's addresses outside in them as well; kept.
+        ///
+        /// `nil`: as kept, at first false. Whoever knows the device's key can ask for them, and so learns where it is.
+        public var publishesAddresses: Bool?
         /// A relay that runs in this process, beside the device.
         package var hostedRelay: HostedRelay?
         /// The HTTP proxy by which relays are reached; kept.

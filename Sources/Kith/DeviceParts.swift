@@ -454,6 +454,10 @@ struct DeviceParts: Sendable {
         if options.listens, let directories = options.directories {
             try store.setSetting(directoriesSetting, directories.map(\.description).joined(separator: "\n"))
         }
+        if options.listens, let publishes = options.publishesAddresses {
+            try store.setSetting(publishedAddressesSetting, publishes ? "yes" : "no")
+        }
+        settings.publishesAddresses = try store.setting(publishedAddressesSetting) == "yes"
         let directories = (try store.setting(directoriesSetting) ?? "").split(separator: "\n")
             .compactMap { DirectoryAddress(String($0)) }
         guard !directories.isEmpty else { return }
@@ -535,6 +539,7 @@ struct DeviceParts: Sendable {
     private static let relaysSetting = "relays"
     private static let formerRelaysSetting = "former relays"
     private static let directoriesSetting = "directories"
+    private static let publishedAddressesSetting = "publish addresses"
     private static let recordTime = "record"
     private static let lastAnnouncement = "announcement"
 

@@ -20,8 +20,7 @@ enum LocalAddresses {
                 found.append(reachable)
             }
         }
-        var seen: Set<NetworkAddress> = []
-        return found.filter { seen.insert($0).inserted }.sorted { rank($0) < rank($1) }
+        return found.distinct.sorted { rank($0) < rank($1) }
     }
 
     /// LAN first, then public, then loopback.
@@ -49,5 +48,13 @@ enum LocalAddresses {
         let count = unsafe kith_udp_interfaces(&addresses, &flags, CInt(capacity))
         guard count > 0 else { return [] }
         return addresses.prefix(Int(count)).map { NetworkAddress($0) }
+    }
+}
+
+extension Sequence<NetworkAddress> {
+    /// The addresses in the same order, each once.
+    var distinct: [NetworkAddress] {
+        var seen: Set<NetworkAddress> = []
+        return filter { seen.insert($0).inserted }
     }
 }

@@ -144,6 +144,13 @@ struct UpCommand: AsyncParsableCommand {
     var directories: [DirectoryAddress?] = []
 
     @Flag(
+        name: .customLong("publish-addresses"), inversion: .prefixedNo,
+        help:
+            "Tell directories this device's public addresses, too, so that it is reached without a relay; whoever knows its key can read them there. Kept; default: relays alone."
+    )
+    var publishesAddresses: Bool?
+
+    @Flag(
         name: .customLong("relay"),
         help:
             "Run a relay in this process, for this device and those it is paired with: on a machine that all of them reach, at TCP and UDP port 3340, and UDP port 3478."
@@ -335,6 +342,7 @@ struct UpCommand: AsyncParsableCommand {
         options.mapsPort = !withoutPortMapping
         options.savesPower = savesPower
         if !directories.isEmpty { options.directories = directories.compactMap(\.self) }
+        options.publishesAddresses = publishesAddresses
         if hostsRelay { options.hostedRelay = try relayPlan() }
         options.passphrase = try globals.passphrase()
         var page: MetricsPage?
@@ -448,6 +456,7 @@ struct UpCommand: AsyncParsableCommand {
             printLine("  network    none yet; once there is one, `kith invite` makes an invitation")
         }
         noteLocalRelay()
+        noteLocalAddresses()
         let waiting = try await PendingRequests(client)
         waiting.show()
         if let invitation {
@@ -456,7 +465,6 @@ struct UpCommand: AsyncParsableCommand {
                 below: 3 + shown.count + (hidden > 0 ? 1 : 0) + (status.discovery == nil ? 0 : 1) + relays.count
                     + (endpoint == nil ? 0 : 1)
                     + directories.count + waiting.count)
-        noteLocalAddresses()
         }
     }
 
@@ -495,6 +503,7 @@ struct UpCommand: AsyncParsableCommand {
             ("save-power", savesPower),
         ]
         arguments += flags.map { "--\($0.0)=\($0.1 ? "yes" : "no")" }
+        if let publishesAddresses { arguments.append("--\(publishesAddresses ? "" : "no-")publish-addresses") }
         if let group { arguments += ["--discovery-group", group.description] }
         for peer in peers { arguments += ["--peer", peer.description] }
         for relay in relays { arguments += ["--use-relay", relay?.description ?? "none"] }

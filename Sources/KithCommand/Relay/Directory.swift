@@ -24,8 +24,9 @@ struct DirectoryCommand: AsyncParsableCommand {
             KEY is a device's key in z-base-32, 52 letters, as `kith status` shows it; HTTP also takes a DeviceID.
 
             Devices put a record of at most 1072 bytes there, signed by their key: which relay they are at, and
-            addresses only if their owner wants that. Records are those of pkarr and iroh; a record that is not
-            repeated for seven days is forgotten. Who has a device's key can ask for its record; nobody can list them.
+            addresses only if their owner wants that (kith up --publish-addresses). Records are those of pkarr and
+            iroh; a record that is not repeated for seven days is forgotten. Who has a device's key can ask for its
+            record; nobody can list them.
 
             The directory sees which address publishes for which key, and which address asks for it. It writes none of
             that down. It cannot change a record: a signature would show it.

@@ -134,19 +134,26 @@ extension DeviceReach {
         if let open = endpoint.connection(to: peer) { return open }
         let isKnown = !addresses.isEmpty || !relays(of: peer).isEmpty
         if !isKnown { _ = await askDirectories(for: peer, until: deadline) }
-        do {
-            return try await reach(peer, at: addresses, isEarly: isEarly, until: deadline)
+        let tried = (addresses + publishedAddresses(of: peer)).distinct
+        do throws(KithError) {
+            return try await reach(peer, at: tried, isEarly: isEarly, until: deadline)
         } catch {
             // It is not where it was; by now it may be elsewhere.
-            guard error.code == .unreachable, isKnown, await askDirectories(for: peer, until: deadline), deadline > .now
-            else {
-                throw error
-            }
-            return try await reach(peer, at: [], isEarly: isEarly, until: deadline)
+            guard error.code == .unreachable, isKnown, deadline > .now else { throw error }
+            let isElsewhere = await askDirectories(for: peer, until: deadline)
+            // They may have been asked already, while it was dialed.
+            let found = publishedAddresses(of: peer).filter { !tried.contains($0) }
+            guard isElsewhere || !found.isEmpty, deadline > .now else { throw error }
+            return try await reach(peer, at: found, isEarly: isEarly, until: deadline)
         }
     }
 
-    /// Asks the directories at which relays a device is, for as long as there is; true when they say something new.
+    /// The addresses that a device has published, as far as they may be dialed.
+    private nonisolated func publishedAddresses(of device: DeviceID) -> [NetworkAddress] {
+        addresses(published.withLock { $0[device] ?? [] }, for: device)
+    }
+
+    /// Asks the directories where a device is, for as long as there is time; true when they say something new.
     private nonisolated func askDirectories(for device: DeviceID, until deadline: ContinuousClock.Instant) async -> Bool
     {
         guard options.directories != nil else { return false }
@@ -162,16 +169,21 @@ extension DeviceReach {
         }
     }
 
-    /// Asks the directories at which relays a device is; true when they say something new.
+    /// Asks the directories at which relays and addresses a device is; true when they say something new.
     nonisolated func askDirectories(for device: DeviceID) async -> Bool {
         guard preference(for: device) != .local else { return false }
         // Directories that do not answer only make things slower.
         guard let found = try? await options.directories?.resolve(device), let record = try? DeviceRecord(found.record)
         else { return false }
+        let addresses = record.addresses.distinct.filter(\.mayBeNamedByPeers)
+        let isMoved = published.withLock { published in
+            defer { published[device] = addresses.isEmpty ? nil : addresses }
+            return !addresses.isEmpty && published[device] != addresses
+        }
         let (before, mine) = (relays(of: device), ownRelays)
         let relays = record.relays.distinct.filter { Self.mayUse($0, own: mine, before: before) }
             .prefix(PeerRelays.maxPerDevice)
-        guard !relays.isEmpty, Array(relays) != before else { return false }
+        guard !relays.isEmpty, Array(relays) != before else { return isMoved }
         note(Array(relays), of: device)
         return true
     }

@@ -203,6 +203,16 @@ extension DeviceReach {
         addressesObserved(at: now)
     }
 
+    /// The addresses of this device that its record has: public ones of its own, one that its router passes on, and those
+    /// that servers see where everybody sees the same.
+    func publishedAddresses(by report: NetworkReport) -> [NetworkAddress] {
+        guard options.publishesAddresses, info.preference == .auto || info.preference == .direct else { return [] }
+        let seen = report.nat.isHard ? [report.publicIPv6] : [report.publicIPv4, report.publicIPv6]
+        let own = localAddresses.filter { !$0.isDeprecated }.map(\.address)
+        let all = own + [mapping?.external].compactMap(\.self) + seen.compactMap(\.self)
+        return Array(all.distinct.filter(PeerObservations.isPublic).prefix(DeviceRecord.maxAddresses))
+    }
+
     /// Tells other devices the addresses outside: those that servers see, and after them those that devices see.
     private func addressesObserved(at now: ContinuousClock.Instant) {
         let report = reporter.report(at: now)

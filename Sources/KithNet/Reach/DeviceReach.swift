@@ -25,6 +25,8 @@ package actor DeviceReach {
         package var directories: DirectoryClient?
         /// Keeps this device's record in them; nil where it does not attach.
         package var publisher: RecordPublisher?
+        /// Indicates whether the record has this device's addresses outside as well, for everybody who knows its key.
+        package var publishesAddresses = false
         /// The ways by which this device reaches others and is reached, where nothing else holds for one of them.
         package var preference = ReachPreference.auto
         /// The same for single devices.
@@ -225,6 +227,8 @@ package actor DeviceReach {
     nonisolated let mailbox = Mutex(Mailbox())
     nonisolated let snapshot = Mutex(Status())
     nonisolated let known = Mutex<[DeviceID: Known]>([:])
+    /// The addresses that devices have published in directories, as far as those were asked.
+    nonisolated let published = Mutex<[DeviceID: [NetworkAddress]]>([:])
     /// The relays at which this device may be found.
     nonisolated let own: Mutex<[RelayAddress]>
     nonisolated let store: RelayStore
@@ -352,6 +356,7 @@ package actor DeviceReach {
     /// Forgets the relays of a device that is not paired any more.
     package func forget(_ device: DeviceID) {
         known.withLock { $0[device] = nil }
+        published.withLock { $0[device] = nil }
         preferences.withLock { $0.set(nil, for: device) }
         peers.remove(device)
         observations.remove(device)
@@ -694,12 +699,13 @@ package actor DeviceReach {
         info.nat = report.nat
         if info != announced {
             endpoint.announce(info)
-            let relays = [info.home, info.standby].compactMap(\.self)
+            let record = DeviceRecord(
+                relays: [info.home, info.standby].compactMap(\.self), addresses: publishedAddresses(by: report))
             // While it is at none, what directories know may well become true again.
             if info.preference == .local {
                 records.continuation.yield(nil)
-            } else if !relays.isEmpty {
-                records.continuation.yield(DeviceRecord(relays: relays))
+            } else if !record.isEmpty {
+                records.continuation.yield(record)
             }
             announced = info
         }

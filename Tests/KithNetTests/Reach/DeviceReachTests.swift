@@ -51,11 +51,11 @@ import Testing
 
     /// A device at relays, on the loopback, whose addresses are told to nobody.
     private func withMember(
-        at relays: [RelayAddress], _ change: (inout DeviceReach.Options) -> Void = { _ in },
-        _ body: (Member) async throws -> Void
+        at relays: [RelayAddress], endpoint options: Endpoint.Options = Endpoint.Options(),
+        _ change: (inout DeviceReach.Options) -> Void = { _ in }, _ body: (Member) async throws -> Void
     ) async throws {
         let key = DeviceKey()
-        var options = Endpoint.Options()
+        var options = options
         options.findsPaths = true
         try await withEndpoint(key: key, options) { endpoint in
             var settings = DeviceReach.Options()
@@ -587,6 +587,65 @@ import Testing
             told = await member.reach.info.candidates.list(for: .auto).candidates.map(\.candidate)
             #expect(!told.contains { $0.address == other })
         }
+    }
+
+    @Test(arguments: [false, true])
+    func `a record has addresses only where that is wanted, and the public ones`(isWanted: Bool) async throws {
+        try await withMember(at: [], { $0.publishesAddresses = isWanted }) { member in
+            // Another network would make all of it void.
+            try await eventually { await member.reach.interfaces != nil }
+            let outside = NetworkAddress(ipv4: (9, 1, 1, 1), port: 4_433)
+            let answer = AddressDiscovery.Answer(mapped: outside, roundTrip: .milliseconds(1))
+            let generation = await member.reach.info.candidates.generation
+            let server = NetworkAddress(ipv4: (9, 9, 9, 9), port: AddressDiscovery.port)
+            await member.reach.serverObserved(answer, by: server, generation: generation, at: .now)
+            let liar = NetworkAddress(ipv4: (9, 2, 2, 2), port: 80)
+            await member.reach.devicesObserved([DeviceKey().id: [liar]], at: .now)
+            let report = await member.reach.reporter.report(at: .now)
+            #expect(await member.reach.publishedAddresses(by: report) == (isWanted ? [outside] : []))
+            await member.reach.act()
+            if isWanted {
+                let record = try await next(member.reach.records.stream)
+                #expect(record == DeviceRecord(addresses: [outside]))
+                // By the preference for a relay no address leaves the device.
+                await member.reach.set(.relay, for: nil)
+                #expect(await member.reach.publishedAddresses(by: report).isEmpty)
+            }
+        }
+    }
+
+    @Test(.enabled(if: outsideAddress != nil, "this machine has no address but its loopback's"))
+    func `a device without a relay is reached at the addresses that it has published`() async throws {
+        let folder = try TemporaryFolder()
+        let server = try await DirectoryServer.open(
+            DirectoryServer.Options(
+                folder: folder.path, address: NetworkAddress(ipv4: (127, 0, 0, 1), port: 0), logger: silent))
+        let client = try DirectoryClient([try #require(DirectoryAddress("http://\(server.address)"))])
+        let key = DeviceKey()
+        var options = Endpoint.Options()
+        options.findsPaths = true
+        options.bindAddresses = outsideAddress.map { [$0.withPort(0)] } ?? []
+        try await withEndpoint(key: key, options) { callee in
+            // Where it was before nobody answers.
+            let old = try #require(callee.localAddresses.first).withPort(1)
+            let record = try DeviceRecord(addresses: callee.localAddresses).signed(by: key, at: 7)
+            #expect(await client.publish(record).kept.count == 1)
+            for addresses in [[], [old]] {
+                try await withMember(at: [], endpoint: options, { $0.directories = client }) { caller in
+                    let connection = try await caller.reach.connect(to: key.id, at: addresses, timeout: .seconds(60))
+                    try await exchange(connection, try await next(callee.established))
+                    connection.close()
+                }
+            }
+            // Through a relay alone no address is dialed.
+            try await withMember(at: [], endpoint: options, { ($0.directories, $0.preference) = (client, .relay) }) {
+                caller in
+                await #expect(throws: KithError(.unreachable, "")) {
+                    _ = try await caller.reach.connect(to: key.id, at: [], timeout: .seconds(60))
+                }
+            }
+        }
+        await server.close()
     }
 
     private struct Joined: Decodable {
