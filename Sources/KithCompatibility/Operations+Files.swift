@@ -138,9 +138,14 @@ extension Operation {
         .action("files.delete") { call in
             let paths = try call.paths("targets")
             let isPermanent = try call.input.flag("permanent")
+            // Clients of Spacedrive say true, each time.
+            let isRecursive = try call.input.flag("recursive", true)
             return try await operation(
                 call, ["kind": isPermanent ? "delete" : "trash", "paths": .array(paths.map(\.json))], conflict: nil,
-                named: "delete_files")
+                named: "delete_files"
+            ) {
+                if !isRecursive { try await refuseFull(paths, call) }
+            }
         },
         .action("files.copy") { call in
             let paths = try call.paths("sources")
@@ -167,9 +172,11 @@ extension Operation {
 
     /// Plans an operation, and begins it as a job when nothing stands in its way.
     ///
-    /// - Throws: `KithError` `.conflict` where the plan has conflicts that nobody has decided.
+    /// It is not begun where `check` throws, which is called when it is planned, or where the plan has conflicts that
+    /// nobody has decided.
     private static func operation(
-        _ call: Call, _ input: [String: JSONValue], conflict: String?, named name: String
+        _ call: Call, _ input: [String: JSONValue], conflict: String?, named name: String,
+        check: () async throws -> Void = {}
     ) async throws -> JSONValue {
         var input = input
         input["conflicts"] = .string(conflict ?? "ask")
@@ -185,8 +192,27 @@ extension Operation {
                 .conflict,
                 "\(unresolved) things are there already\(place). Say `on_conflict`: Overwrite, AutoModifyName or Skip.")
         }
+        try await check()
         let begun = try await call.call("operations.confirm", ["plan": id])
         return ["id": begun.member("job") ?? .null, "job_name": .string(name)]
+    }
+
+    /// Refuses folders with something in them.
+    ///
+    /// Looked at after the plan was made: of what comes into one later, a plan to delete has no step.
+    ///
+    /// - Throws: `KithError` `.conflict`.
+    private static func refuseFull(_ paths: [Files.Path], _ call: Call) async throws {
+        for path in paths {
+            let entry = try await call.call("files.stat", ["path": path.json])
+            guard entry.member("kind")?.text == "folder" else { continue }
+            let page = try await call.call("files.list", ["path": path.json, "limit": 1])
+            guard page.member("entries")?.list?.isEmpty ?? true, page.member("hasMore")?.flag != true else {
+                throw KithError(
+                    .conflict,
+                    "\(path) is not empty, and nothing was deleted. Say `recursive`: true to delete it with all in it.")
+            }
+        }
     }
 
     /// A file on the disk, with what the library knows of it, if it does.

@@ -8,62 +8,6 @@ import Testing
 
 @testable import KithCompatibility
 
-private func makeDevice() throws -> DeviceID { try DeviceID(publicKey: [UInt8](repeating: 7, count: 32)) }
-
-/// A device that answers our methods with what a test says, and notes what it was asked.
-private final class FakeCarrier: Carrier {
-    let asked = Locked<[(method: String, input: JSONValue)]>([])
-    private let answers: [String: JSONValue]
-
-    init(_ answers: [String: JSONValue]) { self.answers = answers }
-
-    func call<M: Method>(
-        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> M.Output {
-        let json = try await call(named: M.name, json: JSONText(encoding: input).bytes, on: device, options: options)
-        return try JSONText(json).decode(M.Output.self)
-    }
-
-    func open<M: StreamMethod>(
-        _ method: M.Type, _ input: M.Input, on device: String?, options: CallOptions
-    ) async throws -> OpenedStream<M> { throw KithError(.unsupported, "No streams here.") }
-
-    func call(named name: String, json: [UInt8], on device: String?, options: CallOptions) async throws -> [UInt8] {
-        let input = try JSONText(json).value()
-        asked.change { $0.append((name, input)) }
-        guard let answer = answers[name] else { throw KithError(.unsupported, "\(name) is not known here.") }
-        return try JSONText(encoding: answer).bytes
-    }
-}
-
-private let library = "11111111-2222-4333-8444-555555555555"
-
-private func makeAdapter(_ answers: [String: JSONValue]) throws -> (CompatibilityAdapter, FakeCarrier) {
-    var all: [String: JSONValue] = [
-        "libraries.list": ["libraries": [["id": .string(library), "name": "Home", "isDefault": true, "state": "open"]]]
-    ]
-    all.merge(answers) { $1 }
-    let carrier = FakeCarrier(all)
-    let adapter = CompatibilityAdapter(
-        client: Client(carrier), id: try makeDevice(), name: "Ana's Laptop", directory: "/data",
-        logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-    return (adapter, carrier)
-}
-
-/// What a session has said.
-private final class Said: LineSender {
-    let lines = Locked<[String]>([])
-
-    func send(_ line: [UInt8]) async throws { lines.change { $0.append(String(decoding: line, as: UTF8.self)) } }
-    func next() async throws -> [UInt8]? { nil }
-}
-
-private func answer(_ line: String, _ adapter: CompatibilityAdapter) async throws -> [String] {
-    let said = Said()
-    try await EnvelopeSession(adapter, said).run(Array(line.utf8))
-    return said.lines.value
-}
-
 @Suite struct `The names of the reference` {
     @Test(arguments: [
         "query:libraries.list", "query:libraries.list.v1", "query:libraries.list.input",
