@@ -52,16 +52,12 @@ enum AdaptedJob {
 extension Operation {
     static let jobOperations: [Operation] = [
         .query("jobs.list") { call in
-            var input: [String: JSONValue] = ["limit": 1_000]
-            if let status = try call.input.optionalString("status") {
-                input["states"] = .array(try AdaptedJob.states(status))
-            }
-            let jobs = try await call.call("jobs.list", input).member("jobs")?.list ?? []
+            let states = try call.input.optionalString("status").map { try AdaptedJob.states($0) }
+            let jobs = try await jobs(states, call)
             return ["jobs": .array(jobs.map { AdaptedJob.shown($0, of: call.device) })]
         },
         .query("jobs.active") { call in
-            let answer = try await call.call("jobs.list", ["states": ["queued", "running", "paused"], "limit": 1_000])
-            let jobs = answer.member("jobs")?.list ?? []
+            let jobs = try await jobs(["queued", "running", "paused"], call)
             func count(_ state: String) -> JSONValue {
                 .integer(Int64(jobs.count { $0.member("state")?.text == state }))
             }
@@ -77,6 +73,22 @@ extension Operation {
         },
         change("pause"), change("resume"), change("cancel"),
     ]
+
+    /// The jobs in some states, page by page: of those that wait there may be any number.
+    private static func jobs(_ states: [JSONValue]?, _ call: Call) async throws -> [JSONValue] {
+        var input: [String: JSONValue] = ["limit": 100]
+        if let states { input["states"] = .array(states) }
+        var (jobs, next) = ([JSONValue](), Int64?.none)
+        repeat {
+            if let next { input["before"] = .integer(next) }
+            let page = try await call.call("jobs.list", input)
+            jobs += page.member("jobs")?.list ?? []
+            let before = page.member("next")?.whole
+            // Numbers fall; one that does not would be asked for again and again.
+            next = before.flatMap { before in next.map { before < $0 } ?? true ? before : nil }
+        } while next != nil && jobs.count < 10_000
+        return jobs
+    }
 
     /// A change of a job, which our method of the same name does.
     private static func change(_ verb: String) -> Operation {
