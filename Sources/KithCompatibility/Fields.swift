@@ -70,15 +70,62 @@ enum Timestamp {
         return "\(date)T\(two(rest / 3_600)):\(two(rest / 60 % 60)):\(two(rest % 60))Z"
     }
 
-    /// The date of a time in RFC 3339, or of a date alone, as `2024-05-31`; `nil` when it is neither.
+    /// A date alone, as `2024-05-31`; `nil` when the text is none.
     static func date(_ text: String) -> String? {
-        let date = text.prefix(10)
-        let parts = date.split(separator: "-", omittingEmptySubsequences: false)
-        guard date.utf8.count == 10, parts.map(\.utf8.count) == [4, 2, 2],
-            parts.joined().utf8.allSatisfy({ (0x30...0x39).contains($0) }),
-            text.utf8.count == 10 || text.utf8.dropFirst(10).first == UInt8(ascii: "T")
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard text.utf8.count == 10, parts.map(\.utf8.count) == [4, 2, 2],
+            parts.joined().utf8.allSatisfy({ (0x30...0x39).contains($0) })
         else { return nil }
-        return String(date)
+        return text
+    }
+
+    /// The seconds since 1970 of a time in RFC 3339, without parts of a second; `nil` when the text is none.
+    static func seconds(_ text: String) -> Int64? {
+        let bytes = Array(text.utf8)
+        /// The number in some of the bytes; `nil` where not all are digits.
+        func number(_ range: Range<Int>, atMost limit: Int64) -> Int64? {
+            guard range.upperBound <= bytes.count, bytes[range].allSatisfy({ (0x30...0x39).contains($0) }) else {
+                return nil
+            }
+            let number = bytes[range].reduce(0 as Int64) { $0 * 10 + Int64($1) - 0x30 }
+            return number <= limit ? number : nil
+        }
+        func has(_ characters: String, at index: Int) -> Bool {
+            bytes.indices.contains(index) && characters.utf8.contains(bytes[index])
+        }
+        guard let year = number(0..<4, atMost: 9_999), has("-", at: 4), let month = number(5..<7, atMost: 12),
+            month > 0,
+            has("-", at: 7), let day = number(8..<10, atMost: 31), day > 0, has("Tt ", at: 10),
+            let hour = number(11..<13, atMost: 23), has(":", at: 13), let minute = number(14..<16, atMost: 59),
+            has(":", at: 16), let second = number(17..<19, atMost: 60)
+        else { return nil }
+        var end = 19
+        if has(".", at: end) {
+            let digits = bytes[(end + 1)...].prefix { (0x30...0x39).contains($0) }
+            guard !digits.isEmpty else { return nil }
+            end += 1 + digits.count
+        }
+        var offset: Int64 = 0
+        if has("Zz", at: end) {
+            end += 1
+        } else {
+            guard has("+-", at: end), let hours = number((end + 1)..<(end + 3), atMost: 23), has(":", at: end + 3),
+                let minutes = number((end + 4)..<(end + 6), atMost: 59)
+            else { return nil }
+            offset = (hours * 60 + minutes) * (has("-", at: end) ? -60 : 60)
+            end += 6
+        }
+        guard end == bytes.count else { return nil }
+        return days(year, month, day) * 86_400 + (hour * 60 + minute) * 60 + second - offset
+    }
+
+    /// The days from 1970 to a day of the Gregorian calendar: Howard Hinnant's days_from_civil.
+    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
+        let shifted = month <= 2 ? year - 1 : year
+        let era = (shifted >= 0 ? shifted : shifted - 399) / 400
+        let yearOfEra = shifted - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
     }
 }
 

@@ -132,7 +132,7 @@ extension Operation {
     ]
 
     /// A location of the library, by the UUID it was named by.
-    private static func location(_ id: CompatibleID, _ call: Call) async throws -> JSONValue {
+    static func location(_ id: CompatibleID, _ call: Call) async throws -> JSONValue {
         let number = try call.device.location(id)
         let locations = try await call.call("locations.list").member("locations")?.list ?? []
         guard let location = locations.first(where: { $0.member("id")?.whole == number }) else {

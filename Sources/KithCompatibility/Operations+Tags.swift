@@ -40,13 +40,7 @@ extension Operation {
         },
         .action("tags.apply") { call in
             let names = try await tagNames(call)
-            let wanted = try call.input.list("tag_ids").map { id in
-                guard let name = id.text.flatMap({ CompatibleID($0) }).flatMap({ names[$0] }) else {
-                    throw KithError(
-                        .notFound, "There is no tag \(id.text?.prefix(64) ?? "of such an id") in this library.")
-                }
-                return name
-            }
+            let wanted = try call.input.list("tag_ids").map { try name(ofTag: $0, in: names) }
             let paths = try tagged(call.input.value.member("targets"), call)
             guard !paths.isEmpty, !wanted.isEmpty else {
                 throw KithError(.invalid, "tags.apply: `targets` and `tag_ids` must not be empty.")
@@ -93,8 +87,18 @@ extension Operation {
         },
     ]
 
+    /// The name of the tag that a UUID names.
+    ///
+    /// - Throws: `KithError` `.notFound`.
+    static func name(ofTag id: JSONValue, in names: [CompatibleID: String]) throws -> String {
+        guard let name = id.text.flatMap({ CompatibleID($0) }).flatMap({ names[$0] }) else {
+            throw KithError(.notFound, "There is no tag \(id.text?.prefix(64) ?? "of such an id") in this library.")
+        }
+        return name
+    }
+
     /// The names of all tags, by their UUIDs.
-    private static func tagNames(_ call: Call) async throws -> [CompatibleID: String] {
+    static func tagNames(_ call: Call) async throws -> [CompatibleID: String] {
         let tags = try await call.call("tags.list").member("tags")?.list ?? []
         let names = tags.compactMap { $0.member("name")?.text }
         return Dictionary(names.map { (AdaptedTag.id($0, of: call.device), $0) }, uniquingKeysWith: { $1 })

@@ -83,6 +83,11 @@ private struct CannedCarrier: Carrier {
         "locations.list": ["locations": [["id": 1, "path": "/a", "name": "a", "entries": 2]]],
         "locations.browse": ["entries": [entry]], "files.list": ["entries": [entry], "hasMore": false],
         "files.stat": entry, "files.exists": ["kind": "folder"], "search.files": ["entries": [entry], "total": 1],
+        "search.facets": [
+            "total": 9_223_372_036_854_775_807,
+            "kinds": [["value": "image", "count": 9_223_372_036_854_775_807], ["value": "image", "count": 1]],
+            "locations": [["value": "a", "count": 1]], "tags": [["value": "work", "count": 1]],
+        ],
         "tags.list": ["tags": [["name": "work/clients", "uses": 1]]], "tags.change": [:], "files.mkdir": [:],
         "jobs.list": [
             "jobs": [["id": "j", "kind": "copy", "state": "running", "progress": ["completed": 1, "total": 0]]]
