@@ -78,12 +78,15 @@ extension Files.Path {
         String(validating: bytes, as: UTF8.self).map { .string($0) } ?? ["bytes": .string(Base64.encode(bytes))]
     }
 
+    /// The names in it, from the top.
+    var names: [ArraySlice<UInt8>] { bytes.split(separator: UInt8(ascii: "/")) }
+
     /// The last name in it.
-    var lastName: [UInt8] { bytes.split(separator: UInt8(ascii: "/")).last.map { Array($0) } ?? [] }
+    var lastName: [UInt8] { names.last.map { Array($0) } ?? [] }
 
     /// The path of the folder it lies in.
     var parent: Files.Path {
-        let names = bytes.split(separator: UInt8(ascii: "/")).dropLast()
+        let names = names.dropLast()
         return Files.Path(bytes: names.isEmpty ? [UInt8(ascii: "/")] : names.flatMap { [UInt8(ascii: "/")] + $0 })
     }
 }

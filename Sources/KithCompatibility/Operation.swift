@@ -66,6 +66,9 @@ struct Call: Sendable {
         return try await device.client.open(named: method, .object(input))
     }
 
+    /// What the library has of files.
+    func indexedFiles() async throws -> IndexedFiles { try await IndexedFiles(of: library?.text, on: device) }
+
     /// The library that the call is about.
     func requiredLibrary() throws -> CompatibleID {
         guard let library else { throw KithError(.invalid, "\(input.operation): a `library_id` is needed.") }

@@ -14,6 +14,11 @@ enum AdaptedFile {
         var modified: Int64?
         var added: Int64?
         var tags: [JSONValue] = []
+
+        /// Takes over what the library has of the same file; size and time stay those of the disk.
+        mutating func take(_ known: Facts) {
+            (id, tags, added, category) = (known.id, known.tags, known.added, known.category)
+        }
     }
 
     /// An entry of the library.
@@ -103,10 +108,10 @@ extension Operation {
             let limit = try call.input.number("limit", 1_000, in: 1...10_000)
             let showsHidden = try call.input.flag("include_hidden")
             let foldersFirst = try call.input.flag("folders_first")
-            let order = try call.input.optionalString("sort_by") ?? "Name"
+            let order = try DirectoryOrder(call.input)
             let listing = try await listing(of: path, showsHidden: showsHidden, call)
             var files = listing.facts
-            sort(&files, by: order, foldersFirst: foldersFirst)
+            files.sort { order.precedes($0, $1, foldersFirst: foldersFirst) }
             return [
                 "files": .array(files.prefix(Int(limit)).map { AdaptedFile.shown($0, of: call.device) }),
                 "total_count": .integer(Int64(files.count)),
@@ -218,44 +223,18 @@ extension Operation {
     /// A file on the disk, with what the library knows of it, if it does.
     private static func known(_ path: Files.Path, _ entry: JSONValue, _ call: Call) async throws -> AdaptedFile.Facts {
         var own = try AdaptedFile.facts(of: entry, at: path, of: call.device)
-        if let found = try await indexed(in: path.parent, call).first(where: { $0.path == path }) {
-            (own.id, own.tags, own.added, own.category) = (found.id, found.tags, found.added, found.category)
-        }
+        if let found = try await call.indexedFiles().facts(at: path) { own.take(found) }
         return own
-    }
-
-    /// What the library has of a folder; nothing of one that it does not keep.
-    private static func indexed(in folder: Files.Path, _ call: Call) async throws -> [AdaptedFile.Facts] {
-        let locations = try await call.call("locations.list").member("locations")?.list ?? []
-        for location in locations {
-            guard let id = location.member("id"), let top = AdaptedPath.read(location.member("path")) else { continue }
-            let names = top.bytes.split(separator: UInt8(ascii: "/"))
-            let wanted = folder.bytes.split(separator: UInt8(ascii: "/"))
-            guard wanted.starts(with: names) else { continue }
-            let inner = Files.Path(bytes: Array(wanted.dropFirst(names.count).joined(separator: [UInt8(ascii: "/")])))
-            do {
-                let listing = try await call.call("locations.browse", ["id": id, "path": inner.json])
-                return try (listing.member("entries")?.list ?? []).map {
-                    try AdaptedFile.facts(ofEntry: $0, of: call.device)
-                }
-            } catch let error as KithError where error.code == .notFound || error.code == .unsupported {
-                // It was not scanned yet, or this device does not list folders from the index.
-                return []
-            }
-        }
-        return []
     }
 
     /// The entries of a folder, at most ten thousand.
     private static func listing(
         of path: Files.Path, showsHidden: Bool, _ call: Call
     ) async throws -> (facts: [AdaptedFile.Facts], hasMore: Bool) {
-        let known = Dictionary(
-            try await indexed(in: path, call).map { ($0.path, $0) }, uniquingKeysWith: { $1 })
-        var facts: [AdaptedFile.Facts] = []
+        var own: [(name: [UInt8], entry: JSONValue)] = []
         var after: JSONValue = .null
         var hasMore = true
-        while hasMore, facts.count < 10_000 {
+        while hasMore, own.count < 10_000 {
             var input: [String: JSONValue] = ["path": path.json, "limit": 1_000]
             if after != .null { input["after"] = after }
             let page = try await call.call("files.list", input)
@@ -266,28 +245,67 @@ extension Operation {
             for entry in entries {
                 guard let name = AdaptedPath.read(entry.member("name")) else { continue }
                 if !showsHidden, name.bytes.first == UInt8(ascii: ".") { continue }
-                let place = path.appending(name.bytes)
-                var own = try AdaptedFile.facts(of: entry, at: place, of: call.device)
-                if let found = known[place] {
-                    (own.id, own.tags, own.added, own.category) = (found.id, found.tags, found.added, found.category)
-                }
-                facts.append(own)
+                own.append((name.bytes, entry))
             }
+        }
+        guard let last = own.map(\.name).max(by: { $0.lexicographicallyPrecedes($1) }) else { return ([], hasMore) }
+        let wanted = Set(own.map(\.name))
+        var known: [[UInt8]: JSONValue] = [:]
+        // The library may have more of the folder than is listed here.
+        try await call.indexedFiles().forEach(in: path) { name, entry in
+            if wanted.contains(name) { known[name] = entry }
+            return name.lexicographicallyPrecedes(last)
+        }
+        let facts = try own.map { name, entry in
+            var facts = try AdaptedFile.facts(of: entry, at: path.appending(name), of: call.device)
+            if let found = known[name] { facts.take(try AdaptedFile.facts(ofEntry: found, of: call.device)) }
+            return facts
         }
         return (facts, hasMore)
     }
+}
 
-    private static func sort(_ files: inout [AdaptedFile.Facts], by order: String, foldersFirst: Bool) {
-        func precedes(_ one: AdaptedFile.Facts, _ other: AdaptedFile.Facts) -> Bool {
-            if foldersFirst, (one.kind == "folder") != (other.kind == "folder") { return one.kind == "folder" }
-            switch order.lowercased() {
-            case "modified", "modifiedat":
-                if one.modified != other.modified { return one.modified ?? 0 > other.modified ?? 0 }
-            case "size": if one.size != other.size { return one.size.real ?? 0 > other.size.real ?? 0 }
-            default: break
-            }
-            return one.path.lastName.lexicographicallyPrecedes(other.path.lastName)
+/// The order of a directory's listing.
+private struct DirectoryOrder {
+    private enum Key: String {
+        case name, modified, modifiedat, size, type
+    }
+
+    private let key: Key
+    private let isReversed: Bool
+
+    /// Reads `sort_by` and `sort_direction`; without the latter the newest and the largest come first.
+    init(_ input: Fields) throws {
+        let name = try input.optionalString("sort_by") ?? "name"
+        guard let key = Key(rawValue: name.lowercased()) else {
+            throw KithError(.unsupported, "\(input.operation): this device does not sort by \(name.prefix(32)).")
         }
-        files.sort(by: precedes)
+        self.key = key
+        let isDescending = key == .modified || key == .modifiedat || key == .size
+        isReversed =
+            switch try input.optionalString("sort_direction")?.lowercased() {
+            case nil: false
+            case "asc": isDescending
+            case "desc": !isDescending
+            case let other?:
+                throw KithError(.invalid, "\(input.operation): “\(other.prefix(32))” is no `sort_direction`.")
+            }
+    }
+
+    func precedes(_ one: AdaptedFile.Facts, _ other: AdaptedFile.Facts, foldersFirst: Bool) -> Bool {
+        if foldersFirst || key == .type, (one.kind == "folder") != (other.kind == "folder") {
+            return (one.kind == "folder") != (isReversed && !foldersFirst)
+        }
+        return isReversed ? isBefore(other, one) : isBefore(one, other)
+    }
+
+    private func isBefore(_ one: AdaptedFile.Facts, _ other: AdaptedFile.Facts) -> Bool {
+        switch key {
+        case .modified, .modifiedat:
+            if one.modified != other.modified { return one.modified ?? 0 > other.modified ?? 0 }
+        case .size: if one.size != other.size { return one.size.real ?? 0 > other.size.real ?? 0 }
+        case .name, .type: break
+        }
+        return one.path.lastName.lexicographicallyPrecedes(other.path.lastName)
     }
 }

@@ -123,27 +123,38 @@ extension Operation {
         },
         .query("files.media_listing") { call in
             let path = try call.path("path")
-            let limit = try call.input.number("limit", 1_000, in: 1...1_000)
+            let limit = Int(try call.input.number("limit", 1_000, in: 1...10_000))
             let kinds = try call.input.list("media_types").compactMap(\.text)
             let categories =
                 kinds.isEmpty ? ["image", "video"] : kinds.flatMap { AdaptedFile.categories(ofContentKind: $0) }
             guard !categories.isEmpty else {
                 throw KithError(.unsupported, "files.media_listing: this device knows no files of such kinds.")
             }
-            let quoted = "\"" + path.description.replacing("\"", with: "\"\"") + "\""
-            let answer = try await call.call(
-                "search.files",
-                [
-                    "query": .string("in:\(quoted) kind:\(categories.joined(separator: ",")) sort:-modified"),
-                    "limit": .integer(limit),
-                ])
-            let isDeep = try call.input.flag("include_descendants")
-            let files = try (answer.member("entries")?.list ?? []).map {
-                try AdaptedFile.facts(ofEntry: $0, of: call.device)
-            }.filter { isDeep || $0.path.parent == path }
+            let order = try MediaOrder(call.input)
+            let entries: [JSONValue]
+            let total: Int64
+            if try call.input.flag("include_descendants") {
+                let kinds = "kind:" + categories.joined(separator: ",")
+                let answer = try await found(
+                    "\(try within(path, call)) \(kinds) \(order.text)", count: limit, countsAll: true, call)
+                (entries, total) = (answer.entries, answer.total ?? Int64(answer.entries.count))
+            } else {
+                var all: [JSONValue] = []
+                try await call.indexedFiles().forEach(in: path) { _, entry in
+                    if let category = entry.member("category")?.text, categories.contains(category) {
+                        all.append(entry)
+                    }
+                    return true
+                }
+                all.sort(by: order.precedes)
+                (entries, total) = (Array(all.prefix(limit)), Int64(all.count))
+            }
+            let files = try entries.map {
+                AdaptedFile.shown(try AdaptedFile.facts(ofEntry: $0, of: call.device), of: call.device)
+            }
             return [
-                "files": .array(files.map { AdaptedFile.shown($0, of: call.device) }),
-                "total_count": .integer(Int64(files.count)), "has_more": .boolean(answer.member("next") != nil),
+                "files": .array(files), "total_count": .integer(total),
+                "has_more": .boolean(total > Int64(files.count)),
             ]
         },
     ]
@@ -196,5 +207,46 @@ extension Operation {
             "content_mismatches": report.member("damaged") ?? 0, "unreadable_files": report.member("unreadable") ?? 0,
             "gone": report.member("gone") ?? 0,
         ]
+    }
+}
+
+/// The order of a listing of pictures and films.
+private enum MediaOrder: String {
+    case modified, created, datetaken, name, size
+
+    /// Reads `sort_by`; without it the newest come first.
+    init(_ input: Fields) throws {
+        let name = try input.optionalString("sort_by") ?? "modified"
+        guard let order = MediaOrder(rawValue: name.lowercased()) else {
+            throw KithError(.unsupported, "\(input.operation): this device does not sort by \(name.prefix(32)).")
+        }
+        self = order
+    }
+
+    /// The order in our language; pictures are sorted by when they were made, as the reference does it, too.
+    var text: String {
+        switch self {
+        case .modified: "sort:-modified,name"
+        case .created, .datetaken: "sort:-created,name"
+        case .name: "sort:name"
+        case .size: "sort:-size,name"
+        }
+    }
+
+    func precedes(_ one: JSONValue, _ other: JSONValue) -> Bool {
+        func number(_ entry: JSONValue) -> Double {
+            switch self {
+            case .modified: entry.member("modified")?.real ?? 0
+            case .created, .datetaken: (entry.member("created") ?? entry.member("added"))?.real ?? 0
+            case .size: entry.member("size")?.real ?? 0
+            case .name: 0
+            }
+        }
+        let (first, second) = (number(one), number(other))
+        if first != second { return first > second }
+        func name(_ entry: JSONValue) -> String {
+            String(decoding: AdaptedPath.read(entry.member("path"))?.lastName ?? [], as: UTF8.self).lowercased()
+        }
+        return name(one) < name(other)
     }
 }

@@ -79,7 +79,7 @@ extension FileIndex {
                     database,
                     sql: """
                         SELECT id, name, kind, category, size, modified, added, flags,
-                            EXISTS (SELECT 1 FROM tag_use WHERE tag_use.entry = entry.id)
+                            EXISTS (SELECT 1 FROM tag_use WHERE tag_use.entry = entry.id), created
                         FROM entry WHERE folder = ? AND flags & 2 = 0 AND name > ? ORDER BY name LIMIT ?
                         """,
                     arguments: [folder, Data(name ?? []), count + 1])
@@ -91,7 +91,7 @@ extension FileIndex {
                             id: entry, folder: whole, name: [UInt8](row[1] as Data), kind: Self.kind(row[2]),
                             category: FileCategory(rawValue: row[3]),
                             size: row[2] == StoredKind.file.rawValue ? UInt64(clamping: row[4] as Int64) : 0,
-                            modified: row[5], added: row[6], location: id,
+                            modified: row[5], created: row[9], added: row[6], location: id,
                             isHidden: IndexSchema.Flags(rawValue: row[7]).contains(.hidden),
                             tags: row[8] ? try tags.paths(of: entry, database) : []))
                 }
