@@ -86,11 +86,7 @@ extension FileIndex {
         do {
             try await database.write { [now] database in
                 let top = try Self.tag(path, database)
-                let beneath = """
-                    WITH RECURSIVE beneath (id) AS (
-                        VALUES (?) UNION SELECT tag.id FROM tag JOIN beneath ON tag.parent = beneath.id
-                    )
-                    """
+                let beneath = Self.beneath
                 var recorder = ChangeRecorder(.deletedTag)
                 let tree = try TagTree(database)
                 let uses = try Row.fetchAll(
@@ -114,6 +110,95 @@ extension FileIndex {
             throw Self.failure("delete the tag", error)
         }
     }
+
+    /// What came of giving a tag another name.
+    package struct RenamedTag: Hashable, Sendable {
+        /// The tags that have another name: the tag, and those beneath it.
+        package var tags: Int
+        /// The entries that carry one of them.
+        package var entries: Int
+        /// Whether there was a tag of the new name, which both are now.
+        package var isMerged: Bool
+    }
+
+    /// Gives a tag another name, and with it those beneath it, all or nothing; entries that carry them carry the new ones.
+    ///
+    /// Where there is a tag of the new name already, both are one from then on.
+    ///
+    /// - Throws: `.notFound` when there is no such tag, `.invalid` for what is not a name.
+    package func renameTag(_ old: [String], to new: [String]) async throws(KithError) -> RenamedTag {
+        do {
+            let (renamed, noted, entries) = try await database.write { [now] database in
+                try Self.renameTag(old, to: new, database, now: now())
+            }
+            guard renamed.tags > 0 else { return renamed }
+            tell()
+            if var changes = newChangeSet() {
+                changes.note(noted)
+                for entry in entries { changes.touch(entry) }
+                tell(changes)
+            }
+            return renamed
+        } catch {
+            throw Self.failure("rename the tag", error)
+        }
+    }
+
+    /// Gives a tag another name in a transaction.
+    ///
+    /// - Returns: what came of it, what is told of it, and the entries that are to be searched again.
+    private static func renameTag(
+        _ old: [String], to new: [String], _ database: Database, now: Int64
+    ) throws -> (RenamedTag, ChangeSet.Tags, [Int64]) {
+        let top = try Self.tag(old, database)
+        guard old != new else { return (RenamedTag(tags: 0, entries: 0, isMerged: false), ChangeSet.Tags(), []) }
+        let tree = try TagTree(database)
+        func renamed(_ path: [String]) -> [String] { new + path.dropFirst(old.count) }
+        let tags = try Int64.fetchAll(
+            database, sql: Self.beneath + " SELECT id FROM beneath", arguments: [top]
+        ).map { tree.path(of: $0) }.sorted { $0.count < $1.count }
+        let uses = try Row.fetchAll(
+            database,
+            sql: Self.beneath + """
+                 SELECT tag_use.entry, tag_use.tag, entry.flags & 2 = 0
+                FROM tag_use JOIN entry ON entry.id = tag_use.entry WHERE tag_use.tag IN beneath
+                """, arguments: [top]
+        ).map { (row: Row) -> (entry: Int64, path: [String], isThere: Bool) in (row[0], tree.path(of: row[1]), row[2]) }
+        // All of the old goes first: the new name may be of a tag among them, or lie beneath one.
+        var recorder = ChangeRecorder(.tags)
+        for use in uses { recorder.add(.use(use.entry, use.path), before: true, after: false) }
+        for tag in tags.reversed() { recorder.add(.tag(tag), before: true, after: false) }
+        try database.execute(
+            sql: Self.beneath + " DELETE FROM tag WHERE id IN beneath", arguments: [top])
+        let isMerged = try Self.knownTag(new, database) != nil
+        for tag in tags {
+            _ = try Self.madeTag(renamed(tag), database) { recorder.add(.tag($0), before: false, after: true) }
+        }
+        for use in uses {
+            let path = renamed(use.path)
+            try database.execute(
+                sql: "INSERT OR IGNORE INTO tag_use (entry, tag) VALUES (?, ?)",
+                arguments: [use.entry, try Self.madeTag(path, database)])
+            guard database.changesCount > 0 else { continue }
+            recorder.add(.use(use.entry, path), before: false, after: true)
+        }
+        try recorder.finish(database, now: now)
+        // What has gone keeps its tags for a while, and is not counted.
+        let entries = Set(uses.filter(\.isThere).map(\.entry)).sorted()
+        var noted = ChangeSet.Tags(added: [new])
+        // Where the new one lies beneath it, it is there still.
+        if try Self.knownTag(old, database) == nil { noted.deleted = [old] } else { noted.removed = [old] }
+        noted.paths = try entries.prefix(ChangeSet.limit).compactMap { try Self.path(of: $0, database) }
+        noted.more = entries.count - noted.paths.count
+        return (RenamedTag(tags: tags.count, entries: entries.count, isMerged: isMerged), noted, entries)
+    }
+
+    /// The tag whose number is the argument, and those beneath it.
+    private static let beneath = """
+        WITH RECURSIVE beneath (id) AS (
+            VALUES (?) UNION SELECT tag.id FROM tag JOIN beneath ON tag.parent = beneath.id
+        )
+        """
 
     static func entry(at path: [UInt8], _ database: Database) throws -> Int64 {
         if let id = try knownEntry(at: path, database) { return id }

@@ -78,6 +78,11 @@ public final class LibraryService: Service {
                 try await self.keeper(input.library, for: context).index().deleteTag(Self.tag(input.name))
                 return Nothing()
             },
+            .call(Tags.Rename.self) { input, context in
+                let renamed = try await self.keeper(input.library, for: context).index().renameTag(
+                    Self.tag(input.name), to: Self.tag(input.newName))
+                return Tags.Rename.Output(tags: renamed.tags, files: renamed.entries, isMerged: renamed.isMerged)
+            },
         ]
             + searchHandlers + librariesHandlers + jobsHandlers + contentHandlers + eventHandlers + volumesHandlers
             + mediaHandlers + changeHandlers

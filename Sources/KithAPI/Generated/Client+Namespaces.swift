@@ -1397,6 +1397,15 @@ public struct TagsNamespace: Sendable {
     ) async throws -> Tags.List.Output {
         try await client.call(Tags.List.self, input, on: device, options: options)
     }
+
+    /// Gives a tag and those beneath it another name, on all files at once.
+    ///
+    /// The action `tags.rename`. Callers: owner.
+    public func rename(
+        _ input: Tags.Rename.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Tags.Rename.Output {
+        try await client.call(Tags.Rename.self, input, on: device, options: options)
+    }
 }
 
 /// The methods named `trash.…`, each as a function.

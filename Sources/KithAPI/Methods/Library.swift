@@ -509,6 +509,47 @@ public enum Tags {
             "tags.change", by: .owner, isIdempotent: true, "Gives tags to files of the library, and takes them away.")
     }
 
+    /// Gives a tag another name, and with it those beneath it; the files that carry them carry the new ones.
+    public enum Rename: Method {
+        /// The input: the tag, and its new name.
+        public struct Input: Codable, Hashable, Sendable {
+            /// Its name, with those above it.
+            public var name: String
+            /// Its new name, with those above it; where there is such a tag, both are one from then on.
+            public var newName: String
+            /// The library, by its name or its id; absent: the default one.
+            public var library: String?
+
+            /// Makes the input.
+            public init(name: String, newName: String, library: String? = nil) {
+                self.name = name
+                self.newName = newName
+                self.library = library
+            }
+        }
+
+        /// The answer.
+        public struct Output: Codable, Hashable, Sendable {
+            /// The number of tags that have another name: the tag, and those beneath it; 0 when it is the same name.
+            public var tags: Int
+            /// The number of files that carry one of them.
+            public var files: Int
+            /// Whether there was a tag of the new name already.
+            public var isMerged: Bool
+
+            /// Makes the answer.
+            public init(tags: Int, files: Int, isMerged: Bool) {
+                self.tags = tags
+                self.files = files
+                self.isMerged = isMerged
+            }
+        }
+
+        /// The stable name on every wire.
+        public static let header = MethodHeader.action(
+            "tags.rename", by: .owner, "Gives a tag and those beneath it another name, on all files at once.")
+    }
+
     /// Deletes a tag and those beneath it; the files stay as they are.
     public enum Delete: Method {
         /// The input: the tag.

@@ -17,6 +17,7 @@ extension API {
         AnyMethod(Inbox.Watch.self), AnyMethod(Locations.Add.self), AnyMethod(Locations.List.self),
         AnyMethod(Locations.Remove.self), AnyMethod(Locations.Scan.self), AnyMethod(Search.Find.self),
         AnyMethod(Search.Follow.self), AnyMethod(Tags.Change.self), AnyMethod(Tags.Delete.self),
+        AnyMethod(Tags.Rename.self),
         AnyMethod(Tags.List.self), AnyMethod(Invitations.Create.self), AnyMethod(Invitations.List.self),
         AnyMethod(Invitations.Revoke.self), AnyMethod(Offers.Deliver.self), AnyMethod(Offers.Push.self),
         AnyMethod(Offers.Send.self), AnyMethod(PairingMethods.Decide.self), AnyMethod(PairingMethods.Failed.self),

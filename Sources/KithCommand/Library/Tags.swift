@@ -7,18 +7,22 @@ import KithWire
 struct TagsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tags",
-        abstract: "Tag files of the library; list, take away and delete tags.",
+        abstract: "Tag files of the library; list, take away, rename and delete tags.",
         discussion: helpText(
             """
               kith tags                               list them
               kith tags add work/clients *.pdf        tag files; makes the tags
               kith tags remove work/clients old.pdf
+              kith tags rename work/clients clients
               kith tags delete work/clients
               kith search tag:work                    finds what has it, or one beneath it
 
             Tags are kept in the library, not in the files; a file keeps its own when it is renamed or moved.
             """),
-        subcommands: [TagsListCommand.self, TagsAddCommand.self, TagsRemoveCommand.self, TagsDeleteCommand.self],
+        subcommands: [
+            TagsListCommand.self, TagsAddCommand.self, TagsRemoveCommand.self, TagsRenameCommand.self,
+            TagsDeleteCommand.self,
+        ],
         defaultSubcommand: TagsListCommand.self)
 }
 
@@ -81,6 +85,41 @@ struct TagsRemoveCommand: AsyncParsableCommand {
     @Argument(help: "The files or folders.", completion: .file()) var files: [String]
 
     func run() async throws { try await changeTags(of: files, in: library.name, globals, add: [], remove: [tag]) }
+}
+
+/// `kith tags rename`.
+struct TagsRenameCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rename", abstract: "Give a tag another name, and with it those beneath it.",
+        discussion: helpText(
+            """
+              kith tags rename holliday holiday
+              kith tags rename work/clients clients    work/clients/ana is clients/ana then
+
+            All files that carry them carry the new names, at once. Where there is a tag of the new name, both are one from
+            then on, which is said. `kith undo` takes it back.
+            """))
+
+    @OptionGroup var globals: GlobalOptions
+    @OptionGroup var library: LibraryOptions
+    @Argument(help: "The tag, with those above it: work/clients.") var tag: String
+    @Argument(help: "Its new name, with those above it.") var name: String
+
+    func run() async throws {
+        try await withClient(globals) { client in
+            let answer = try await client.call(
+                Tags.Rename.self, .init(name: tag, newName: name, library: library.name))
+            if globals.json { return printLine(try jsonText(answer)) }
+            let (tag, name) = (printable(tag), printable(name))
+            guard answer.tags > 0 else { return note("Nothing to do: \(tag) is called that already.") }
+            let beneath = answer.tags > 1 ? " with \(grouped(answer.tags - 1)) beneath it" : ""
+            let files = answer.files == 1 ? "1 file" : "\(grouped(answer.files)) files"
+            note(
+                answer.isMerged
+                    ? "There was a tag \(name) already: \(tag)\(beneath) is part of it now, on \(files)."
+                    : "\(tag)\(beneath) is called \(name) now, on \(files).")
+        }
+    }
 }
 
 /// `kith tags delete`.
