@@ -33,6 +33,18 @@ package struct ChangeSet: Hashable, Sendable {
         package var isEmpty: Bool { added.isEmpty && removed.isEmpty && deleted.isEmpty }
     }
 
+    /// What happened to what a person noted beside tags.
+    package struct Notes: Hashable, Sendable {
+        /// Which of stars (`rating`), mark (`favorite`) and note (`note`) changed.
+        package var fields: Set<String> = []
+        /// The first of the entries.
+        package var paths: [[UInt8]] = []
+        /// The number of entries that are not listed.
+        package var more = 0
+
+        package var isEmpty: Bool { fields.isEmpty }
+    }
+
     /// The most that are listed, and the most bytes their paths have.
     package static let limit = 256
     package static let byteLimit = 96 << 10
@@ -46,6 +58,7 @@ package struct ChangeSet: Hashable, Sendable {
     /// The nearest folder that holds all of them, the ones that are not listed, too; `nil`: nothing changed.
     package private(set) var folder: [UInt8]?
     package private(set) var tags: [Tags] = []
+    package private(set) var notes: [Notes] = []
     /// All entries of which anything that a search may ask for is another now; `nil` when they are not listed.
     ///
     /// Those beneath ``goneFolders`` are not among them.
@@ -56,7 +69,9 @@ package struct ChangeSet: Hashable, Sendable {
 
     package init() {}
 
-    package var isEmpty: Bool { folder == nil && tags.isEmpty && touched?.isEmpty == true && goneFolders.isEmpty }
+    package var isEmpty: Bool {
+        folder == nil && tags.isEmpty && notes.isEmpty && touched?.isEmpty == true && goneFolders.isEmpty
+    }
 
     /// Notes that a search may find another thing in an entry now.
     mutating func touch(_ id: Int64) {
@@ -95,14 +110,28 @@ package struct ChangeSet: Hashable, Sendable {
     mutating func note(_ tags: Tags) {
         guard !tags.isEmpty else { return }
         var kept = tags
-        var room = Self.byteLimit
-        kept.paths = Array(
-            tags.paths.prefix(Self.limit).prefix { path in
+        kept.paths = Self.first(of: tags.paths)
+        kept.more += tags.paths.count - kept.paths.count
+        self.tags.append(kept)
+    }
+
+    /// Notes what happened to stars, marks and notes, of which only the first part of the paths is kept.
+    mutating func note(_ notes: Notes) {
+        guard !notes.isEmpty else { return }
+        var kept = notes
+        kept.paths = Self.first(of: notes.paths)
+        kept.more += notes.paths.count - kept.paths.count
+        self.notes.append(kept)
+    }
+
+    /// As many paths as one event lists.
+    private static func first(of paths: [[UInt8]]) -> [[UInt8]] {
+        var room = byteLimit
+        return Array(
+            paths.prefix(limit).prefix { path in
                 room -= path.count
                 return room >= 0
             })
-        kept.more += tags.paths.count - kept.paths.count
-        self.tags.append(kept)
     }
 
     private mutating func widen(to other: [UInt8]) {
@@ -137,6 +166,12 @@ package struct ChangeSet: Hashable, Sendable {
         while tags.count > 64 {
             let first = tags.removeFirst()
             tags[0].more += first.paths.count + first.more
+        }
+        notes += other.notes
+        while notes.count > 64 {
+            let first = notes.removeFirst()
+            notes[0].more += first.paths.count + first.more
+            notes[0].fields.formUnion(first.fields)
         }
     }
 }

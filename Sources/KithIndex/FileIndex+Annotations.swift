@@ -24,9 +24,10 @@ extension FileIndex {
             throw KithError(.invalid, "A note has at most \(Self.noteLimit) bytes, and no NUL.")
         }
         do {
-            let entries = try await database.write { [now] database in
+            let (entries, noted) = try await database.write { [now] database in
                 var recorder = ChangeRecorder(.annotation)
                 var entries: [Int64] = []
+                var noted = ChangeSet.Notes()
                 for path in paths {
                     let entry = try Self.entry(at: path, database)
                     let before = try Self.annotation(of: entry, database)
@@ -36,14 +37,17 @@ extension FileIndex {
                     if let note { after.note = note.isEmpty ? nil : note }
                     try Self.setAnnotation(of: entry, to: after, database)
                     recorder.add(entry, before: before, after: after)
+                    if before != after { noted.paths.append(path) }
                     entries.append(entry)
                 }
                 try recorder.finish(database, now: now())
-                return entries
+                noted.fields = Set(recorder.steps.map(\.target.field))
+                return (entries, noted)
             }
             tell()
             if var changes = newChangeSet() {
                 for entry in entries { changes.touch(entry) }
+                changes.note(noted)
                 tell(changes)
             }
         } catch {

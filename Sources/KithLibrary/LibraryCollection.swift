@@ -1,4 +1,5 @@
 import Foundation
+import KithAPI
 import KithIO
 import KithIndex
 import KithNode
@@ -94,6 +95,16 @@ actor LibraryCollection {
         for keeper in keepers.values { await keeper.publishEvents() }
     }
 
+    /// Publishes what became of a library, if somebody has asked for events.
+    private func publish(
+        _ kind: LibraryEvents.LibraryChange.Kind, _ library: KnownLibrary, before: String? = nil
+    ) {
+        guard areEventsWanted else { return }
+        LibraryTopics.publish(
+            .library(.init(kind: kind, name: library.name, before: before)), to: "$library/\(library.idText)/library",
+            in: events)
+    }
+
     /// What is there, read when it is asked for the first time.
     private func opened() throws(KithError) -> LibraryDirectory {
         if let directory { return directory }
@@ -131,7 +142,7 @@ actor LibraryCollection {
     func library(_ word: String?, isOwner: Bool) throws(KithError) -> KnownLibrary {
         let library =
             if let word { try opened().library(named: word) } else {
-                try change { (directory) throws(KithError) in try directory.defaultLibrary() }
+                try defaultLibrary()
             }
         guard isOwner || !library.isUnconfirmed else {
             throw KithError(
@@ -139,6 +150,13 @@ actor LibraryCollection {
                 "The library \(word ?? "") came from elsewhere. `kith library rescan` there takes it over before anything else."
             )
         }
+        return library
+    }
+
+    private func defaultLibrary() throws(KithError) -> KnownLibrary {
+        let isFirst = areEventsWanted ? try libraries().isEmpty : false
+        let library = try change { (directory) throws(KithError) in try directory.defaultLibrary() }
+        if isFirst { publish(.created, library) }
         return library
     }
 
@@ -183,7 +201,9 @@ actor LibraryCollection {
 
     /// Makes a library, and opens it.
     func create(name: String, at path: String?) throws(KithError) -> KnownLibrary {
-        try change { (directory) throws(KithError) in try directory.create(name: name, at: path) }
+        let library = try change { (directory) throws(KithError) in try directory.create(name: name, at: path) }
+        publish(.created, library)
+        return library
     }
 
     /// Opens a closed one.
@@ -191,7 +211,9 @@ actor LibraryCollection {
         let library = try library(word, isOwner: true)
         if let problem = library.problem { throw problem }
         try change { (directory) throws(KithError) in try directory.setClosed(library.id, false) }
-        return try await started(library.id)
+        let opened = try await started(library.id)
+        if library.isClosed { publish(.opened, opened) }
+        return opened
     }
 
     /// Opens one in a folder elsewhere, after its index has been checked.
@@ -200,7 +222,9 @@ actor LibraryCollection {
         try await check(path)
         let library = try change { (directory) throws(KithError) in try directory.add(at: path) }
         scanned[library.id] = nil
-        return try await started(library.id)
+        let opened = try await started(library.id)
+        publish(.opened, opened)
+        return opened
     }
 
     /// Checks the index of one elsewhere, which nobody else has open meanwhile.
@@ -241,6 +265,7 @@ actor LibraryCollection {
             try collection.change { (directory) throws(KithError) in
                 if forgets { try directory.forget(library.id) } else { try directory.setClosed(library.id, true) }
             }
+            if forgets || !library.isClosed { collection.publish(forgets ? .forgotten : .closed, library) }
             return forgets ? nil : try collection.opened().library(library.id)
         }
     }
@@ -248,7 +273,9 @@ actor LibraryCollection {
     /// Gives one another name.
     func rename(_ word: String, to name: String) throws(KithError) -> KnownLibrary {
         let library = try library(word, isOwner: true)
-        return try change { (directory) throws(KithError) in try directory.rename(library.id, to: name) }
+        let renamed = try change { (directory) throws(KithError) in try directory.rename(library.id, to: name) }
+        if renamed.name != library.name { publish(.renamed, renamed, before: library.name) }
+        return renamed
     }
 
     /// Makes one the default.
@@ -264,6 +291,7 @@ actor LibraryCollection {
         if library.problem == nil, keepers[library.id] == nil { try LibraryLock(folder: library.path).release() }
         try await without(library) { (collection) async throws(KithError) in
             try collection.change { (directory) throws(KithError) in try directory.delete(library.id) }
+            collection.publish(.deleted, library)
         }
     }
 
@@ -323,6 +351,7 @@ actor LibraryCollection {
         if let name { _ = try LibraryDescription.checkedName(name) }
         let staging = try opened().makeStaging()
         let adopted: KnownLibrary
+        let known = Set(try libraries().map(\.id))
         do {
             let contents = try await disk.run { [step] in
                 try LibraryArchive.read(path, into: staging, step: step, progress: progress)
@@ -338,7 +367,9 @@ actor LibraryCollection {
             LibraryDirectory.discard(staging)
             throw error
         }
-        return try await started(adopted.id)
+        let opened = try await started(adopted.id)
+        publish(known.contains(opened.id) ? .opened : .created, opened)
+        return opened
     }
 
     private func adopt(

@@ -15,6 +15,7 @@ extension LibraryKeeper {
             while let set = await changes.next() {
                 if let event = LibraryEvent(set) { topics.publish(event) }
                 for tags in set.tags { topics.publish(LibraryEvent(tags)) }
+                for notes in set.notes { topics.publish(LibraryEvent(notes)) }
             }
         }
     }
@@ -44,6 +45,15 @@ extension LibraryEvent {
             LibraryEvents.TagChanges(
                 added: names(tags.added), removed: names(tags.removed), deleted: names(tags.deleted),
                 paths: tags.paths.map { Files.Path(bytes: $0) }, more: UInt64(tags.more)))
+    }
+}
+
+extension LibraryEvent {
+    init(_ notes: ChangeSet.Notes) {
+        self = .annotations(
+            LibraryEvents.AnnotationChanges(
+                fields: LibraryEvents.AnnotationChanges.Field.allCases.filter { notes.fields.contains($0.rawValue) },
+                paths: notes.paths.map { Files.Path(bytes: $0) }, more: UInt64(notes.more)))
     }
 }
 

@@ -227,6 +227,7 @@ actor LibraryKeeper {
         // A scan goes by what was so when it began.
         if isOther { try await release(id) }
         let location = try await index.changeLocation(id, name: name, mode: mode, rules: rules)
+        if isOther || location.name != before.name { topics?.publish(.locationChanged(.init(location))) }
         if isOther {
             // One may have begun meanwhile.
             try await release(id)

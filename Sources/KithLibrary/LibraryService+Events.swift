@@ -31,6 +31,7 @@ extension LibraryService {
             input.job = try await Self.job(job, in: jobs.queue()).uuidString.lowercased()
         }
         if let word = input.library { library = try await keeper(word, for: context).id.uuidString.lowercased() }
+        let access = try ContentAccess(by: context, purpose: "events")
         await collection.publishEvents()
         if isOwner { await deviceEvents.want() }
         let subscription = try LibraryTopics.follow(
@@ -47,7 +48,7 @@ extension LibraryService {
                     case .event(let event):
                         guard let wanted = input.wanted(of: event.message) else { continue }
                         let numbered = LibraryEvents.Numbered(event, wanted)
-                        guard await self.mayBeSeen(numbered.library, by: context) else { continue }
+                        guard await self.mayBeSeen(numbered, by: context, access) else { continue }
                         try await stream.send(.event(numbered))
                     }
                 }
@@ -58,12 +59,16 @@ extension LibraryService {
         try await stream.finish()
     }
 
-    /// Whether the caller may know of a library: another device may not of one that is unconfirmed.
-    private func mayBeSeen(_ library: String, by context: CallContext) async -> Bool {
+    /// Whether the caller may know of an event: another device may not of those of a library that is unconfirmed, nor,
+    /// without the grant for it, of what a person has noted.
+    private func mayBeSeen(
+        _ event: LibraryEvents.Numbered, by context: CallContext, _ access: ContentAccess
+    ) async -> Bool {
         guard context.caller != .owner else { return true }
-        guard library != LibraryEvents.ofDevice else { return false }
+        guard event.library != LibraryEvents.ofDevice else { return false }
+        if case .annotations = event.event, !access.isGranted { return false }
         // One that is not there any more is nobody's business.
-        return (try? await collection.library(library, isOwner: false)) != nil
+        return (try? await collection.library(event.library, isOwner: false)) != nil
     }
 }
 

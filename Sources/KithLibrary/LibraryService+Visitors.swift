@@ -43,10 +43,15 @@ final class ContentAccess: Sendable {
     /// Looks now, and whenever the grants change: a query that asks for more than names ends when it does not.
     ///
     /// - Throws: `KithError` `.denied` for such a query, which names the grant and what takes it.
-    init(for query: SearchQuery, by context: CallContext) throws {
-        let (granted, caller, term) = (Locked(context.caller == .owner), context.caller, query.firstTermOfContent)
+    convenience init(for query: SearchQuery, by context: CallContext) throws {
+        try self.init(by: context, purpose: "search", term: query.firstTermOfContent)
+    }
+
+    /// Follows the grant, which is not needed unless the caller asks for something by a term.
+    init(by context: CallContext, purpose: String, term: String? = nil) throws {
+        let (granted, caller) = (Locked(context.caller == .owner), context.caller)
         self.granted = granted
-        try context.narrow(term ?? "search") { grants in
+        try context.narrow(term ?? purpose) { grants in
             let refusal = Access.granted(.libraryRead).refusal(of: caller, holding: grants)
             granted.set(refusal == nil)
             guard var refusal, let term else { return nil }

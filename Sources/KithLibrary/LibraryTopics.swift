@@ -33,9 +33,10 @@ final class LibraryTopics: Sendable {
         let name: String
         switch event {
         case .files: name = "files"
-        case .locationAdded, .locationRemoved, .scanBegan, .scanEnded: name = "locations"
+        case .locationAdded, .locationRemoved, .locationChanged, .scanBegan, .scanEnded: name = "locations"
         case .scanProgressed(let scan): name = "scans/\(scan.place.location)"
         case .tags: name = "tags"
+        case .annotations: name = "annotations"
         default: name = "other"
         }
         Self.publish(event, to: "$library/\(library)/\(name)", in: hub)

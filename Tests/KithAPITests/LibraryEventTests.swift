@@ -87,11 +87,31 @@ import Testing
             .scanEnded(.init(place: place, progress: .init(isLast: true), problem: "gone")),
             .tags(.init(added: ["a/b"], paths: ["/srv/a"], more: 1)), .jobChanged(job),
             .jobProgressed(job), .jobRemoved(.init(id: job.id)), .volumeAdded(volume), .volumeRemoved(volume),
+            .locationChanged(place), .annotations(.init(fields: [.rating, .note], paths: ["/srv/a"], more: 1)),
+            .library(.init(kind: .created, name: "Work")), .library(.init(kind: .opened, name: "Work")),
+            .library(.init(kind: .closed, name: "Work")), .library(.init(kind: .deleted, name: "Work")),
+            .library(.init(kind: .forgotten, name: "Work")),
+            .library(.init(kind: .renamed, name: "Work", before: "Old")),
         ]
         for event in events {
             #expect(try JSONText(encoding: event).decode(LibraryEvent.self) == event)
             #expect(try CBORDecoder().decode(LibraryEvent.self, from: CBOREncoder().encode(event)) == event)
         }
         #expect(Set(events.map { "\($0.kinds)" }).count == events.count)
+        #expect(Set(events.flatMap(\.kinds)) == Set(LibraryEvent.Kind.allCases))
+    }
+
+    @Test func `of notes and libraries are narrowed to a path, a type and a kind of thing`() {
+        let notes = LibraryEvent.annotations(.init(fields: [.note], paths: ["/srv/a"]))
+        let library = LibraryEvent.library(.init(kind: .renamed, name: "Work", before: "Old"))
+        let place = LibraryEvent.locationChanged(.init(location: 1, name: "srv", path: "/srv"))
+        func wanted(_ input: LibraryEvents.Follow.Input) -> [LibraryEvent] {
+            [notes, library, place].compactMap(input.wanted(of:))
+        }
+        #expect(wanted(.init()) == [notes, library, place])
+        #expect(wanted(.init(path: "/srv/b")) == [library, place] && wanted(.init(path: "/srv/a")).count == 3)
+        #expect(wanted(.init(resources: [.annotation])) == [notes] && wanted(.init(resources: [.library])) == [library])
+        #expect(wanted(.init(types: [.libraryRenamed, .locationChanged])) == [library, place])
+        #expect(wanted(.init(types: [.libraryDeleted])).isEmpty)
     }
 }

@@ -46,6 +46,58 @@ import Testing
         }
     }
 
+    @Test func `a tag gets another name on all its files, which is said and taken back`() async throws {
+        try await withTree { machine, top in
+            try await machine.expect("tags", "add", "work/ana", top + "/one.txt", top + "/two.o")
+            try await machine.expect("tags", "add", "clients", top + "/sub/three.txt")
+            let renamed = try await machine.kith(["tags", "rename", "work", "office"])
+            #expect(renamed.status == 0 && renamed.output.isEmpty, "\(renamed)")
+            #expect(renamed.error.contains("work with 1 beneath it is called office now, on 2 files."), "\(renamed)")
+            #expect(try await machine.expect("search", "--count", "tag:office/ana") == "2\n")
+            #expect(try await machine.kith(["search", "tag:work"]).status == 3)
+            let merged = try await machine.expect("tags", "rename", "office/ana", "clients", "--json")
+            struct Answer: Decodable, Equatable { var tags: Int, files: Int, isMerged: Bool }
+            #expect(
+                try JSONDecoder().decode(Answer.self, from: Data(merged.utf8))
+                    == Answer(tags: 1, files: 2, isMerged: true))
+            #expect(try await machine.expect("search", "--count", "tag:clients") == "3\n")
+            let same = try await machine.kith(["tags", "rename", "clients", "clients"])
+            #expect(same.status == 0 && same.error.contains("Nothing to do"), "\(same)")
+            #expect(try await machine.kith(["tags", "rename", "gone", "x"]).status == 3)
+            #expect(try await machine.kith(["tags", "rename", "clients", "a//b"]).status == 64)
+            try await machine.expect("undo", "-y")
+            #expect(try await machine.expect("search", "--count", "tag:office/ana") == "2\n")
+        }
+    }
+
+    @Test func `events tell of notes, and of locations and libraries that are changed`() async throws {
+        try await withTree { machine, top in
+            try await machine.up()
+            let following = try machine.start([
+                "events", "--resource", "library", "--resource", "annotation", "--type", "library.created", "--type",
+                "library.renamed", "--type", "annotations.changed", "--type", "location.changed", "--resource",
+                "location",
+            ])
+            var stars = 0
+            // Until it listens, what happens is not told.
+            try await eventually {
+                stars = stars % 5 + 1
+                try await machine.expect("rate", top + "/one.txt", "\(stars)")
+                return following.soFar.contains("notes    stars of \(top)/one.txt")
+            }
+            try await machine.expect("library", "set", "tree", "--name", "letters")
+            try await machine.expect("library", "create", "Work")
+            try await machine.expect("library", "rename", "Work", "Office")
+            try await eventually { following.soFar.contains("Office") }
+            let text = following.soFar
+            #expect(text.contains("location letters (\(top)) was changed"), "\(text)")
+            #expect(text.contains("library  Work was made"), "\(text)")
+            #expect(text.contains("library  Work is called Office now"), "\(text)")
+            following.process.interrupt()
+            _ = try await following.outcome(seconds: 60)
+        }
+    }
+
     @Test func `a location is changed without being removed, and a library says what new ones are like`() async throws {
         try await withTree { machine, top in
             try await machine.expect("tags", "add", "kept", top + "/one.txt")

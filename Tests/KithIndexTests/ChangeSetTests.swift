@@ -51,6 +51,33 @@ import Testing
         #expect(tagged.folder == nil)
     }
 
+    @Test func `stars, marks and notes are said with the files that have other ones, on the way back, too`()
+        async throws
+    {
+        let tree = try IndexedTree()
+        for name in ["one", "two"] { try tree.write(name, name) }
+        _ = try await tree.index.scan(try tree.added().id)
+        let follower = tree.index.changeSets()
+        let paths = ["one", "two"].map { bytes(tree.path($0)) }
+        try await tree.index.annotate([paths[0]], rating: 3)
+        #expect(await follower.next()?.notes == [.init(fields: ["rating"], paths: [paths[0]])])
+        try await tree.index.annotate(paths, rating: 3, note: "x")
+        let both = try #require(await follower.next())
+        #expect(both.notes == [.init(fields: ["note", "rating"], paths: paths)] && both.folder == nil)
+        // What was so already is no news.
+        try await tree.index.annotate(paths, rating: 3)
+        #expect(await follower.next()?.notes == [])
+        _ = try await tree.index.undoNoteChange()
+        var undone: [ChangeSet.Notes] = []
+        while undone.isEmpty { undone = try #require(await follower.next()).notes }
+        #expect(undone.map(\.fields) == [["note", "rating"]] && Set(undone[0].paths) == Set(paths))
+        var joined = ChangeSet()
+        joined.note(.init(fields: ["note"], paths: [paths[0]]) as ChangeSet.Notes)
+        #expect(!joined.isEmpty)
+        for _ in 0..<100 { joined.join(both) }
+        #expect(joined.notes.count == 64 && joined.notes.reduce(0) { $0 + $1.paths.count + $1.more } == 201)
+    }
+
     @Test func `of many only the first are listed, and whoever is slow gets them as one`() async throws {
         let tree = try IndexedTree()
         for folder in 0..<40 {

@@ -140,6 +140,51 @@ import Testing
         }
     }
 
+    @Test func `tell what a person notes, and what becomes of locations and of libraries`() async throws {
+        try await withPlace { place, client in
+            try place.write("one.txt")
+            let location = try await client.locations.add(.init(path: Files.Path(place.top)))
+            try await eventually { try await client.locations.list().locations.first?.scanned != nil }
+            let stream = try await client.open(
+                LibraryEvents.Follow.self,
+                .init(
+                    types: [.locationChanged, .annotationsChanged], resources: [.location, .annotation])
+            ).stream
+            defer { stream.abort(.cancelled) }
+            var events = stream.messages.makeAsyncIterator()
+            let one = Files.Path(place.top + "/one.txt")
+            _ = try await client.annotations.change(.init(paths: [one], rating: 4, note: "secret"))
+            #expect(
+                try await event(&events) { _ in true }.event
+                    == .annotations(.init(fields: [.rating, .note], paths: [one])))
+            _ = try await client.locations.change(.init(id: location.id, name: "letters"))
+            let changed = LibraryEvents.Place(location: location.id, name: "letters", path: Files.Path(place.top))
+            #expect(try await event(&events) { _ in true }.event == .locationChanged(changed))
+            // The same again is no news; other rules are.
+            _ = try await client.locations.change(.init(id: location.id, name: "letters"))
+            _ = try await client.locations.change(
+                .init(id: location.id, rules: .init(patterns: ["*.o"], followsIgnoreFiles: false)))
+            #expect(try await event(&events) { _ in true }.event == .locationChanged(changed))
+            let libraries = try await client.open(LibraryEvents.Follow.self, .init(resources: [.library])).stream
+            defer { libraries.abort(.cancelled) }
+            var changes = libraries.messages.makeAsyncIterator()
+            let made = try await client.libraries.create(.init(name: "Work"))
+            _ = try await client.libraries.rename(.init(library: "Work", name: "Office"))
+            _ = try await client.libraries.close(.init(library: "Office"))
+            _ = try await client.libraries.open(.init(library: "Office"))
+            try await client.libraries.delete(.init(library: "Office"))
+            let expected: [LibraryEvents.LibraryChange] = [
+                .init(kind: .created, name: "Work"), .init(kind: .renamed, name: "Office", before: "Work"),
+                .init(kind: .closed, name: "Office"), .init(kind: .opened, name: "Office"),
+                .init(kind: .deleted, name: "Office"),
+            ]
+            for change in expected {
+                let next = try await event(&changes) { _ in true }
+                #expect(next.event == .library(change) && next.library == made.id)
+            }
+        }
+    }
+
     @Test(arguments: Door.allCases)
     func `go on behind the last one that came, or say that some are missing`(_ door: Door) async throws {
         try await withPlace(door) { place, client in
@@ -181,10 +226,27 @@ import Testing
                 #expect(events.contains { adds(place.top + "/docs/report.txt")($0.event) })
                 try await eventually { place.device.events?.counts.subscriptions == before }
 
+                // What its person notes is for those who may read files.
+                let own = place.device.client
+                let one = Files.Path(place.top + "/docs/report.txt")
+                let stream = try await phone.client.open(
+                    LibraryEvents.Follow.self, .init(resources: [.tag, .annotation]), on: "laptop"
+                ).stream
+                var heard = stream.messages.makeAsyncIterator()
+                _ = try await own.annotations.change(.init(paths: [one], rating: 4))
+                _ = try await own.tags.change(.init(paths: [one], add: ["work"]))
+                #expect(try await event(&heard) { _ in true }.event == .tags(.init(added: ["work"], paths: [one])))
+                _ = try await own.call(
+                    Devices.ChangeGrants.self, .init(device: "phone", add: [.libraryRead], remove: []))
+                _ = try await own.annotations.change(.init(paths: [one], rating: 3))
+                #expect(
+                    try await event(&heard) { _ in true }.event == .annotations(.init(fields: [.rating], paths: [one])))
+                stream.abort(.cancelled)
+                try await eventually { place.device.events?.counts.subscriptions == before }
                 // Whoever loses the grant hears no more.
                 let ended = try await follow(phone.client, place, .init(types: [.tagsChanged]), on: "laptop")
                 _ = try await place.device.client.call(
-                    Devices.ChangeGrants.self, .init(device: "phone", add: [], remove: [.library]))
+                    Devices.ChangeGrants.self, .init(device: "phone", add: [], remove: [.library, .libraryRead]))
                 await #expect(throws: KithError.self) { try await ended.value }
                 try await eventually { place.device.events?.counts.subscriptions == before }
             }

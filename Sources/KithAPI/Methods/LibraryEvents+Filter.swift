@@ -16,13 +16,18 @@ extension LibraryEvents.Follow.Input {
                 return path.map { !$0.isAround(change.path) && !(change.from.map($0.isAround) ?? false) } ?? false
             }
             return files.changes.isEmpty && files.more == 0 ? nil : .files(files)
-        case .locationAdded(let place), .locationRemoved(let place), .scanBegan(let place):
+        case .locationAdded(let place), .locationRemoved(let place), .locationChanged(let place),
+            .scanBegan(let place):
             return concerns(place.path) ? event : nil
         case .scanProgressed(let scan), .scanEnded(let scan): return concerns(scan.place.path) ? event : nil
         case .tags(let tags):
             // A tag that is deleted concerns files that nobody lists.
             let isWanted = path == nil || !tags.deleted.isEmpty || tags.more > 0 || tags.paths.contains(where: concerns)
             return isWanted ? event : nil
+        case .annotations(let notes):
+            return path == nil || notes.more > 0 || notes.paths.contains(where: concerns) ? event : nil
+        // All that is at the path may be in it.
+        case .library: return event
         case .jobChanged, .jobProgressed, .jobRemoved: return path == nil ? event : nil
         case .volumeAdded(let volume), .volumeRemoved(let volume): return concerns(volume.path) ? event : nil
         case .unknown: return event

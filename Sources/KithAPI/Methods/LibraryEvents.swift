@@ -10,6 +10,8 @@ public enum LibraryEvent: Hashable, Sendable {
     case locationAdded(LibraryEvents.Place)
     /// A location was removed; the files stay as they are.
     case locationRemoved(LibraryEvents.Place)
+    /// A location has another name, mode or other rules.
+    case locationChanged(LibraryEvents.Place)
     /// A scan has begun.
     case scanBegan(LibraryEvents.Place)
     /// A scan goes on; of those that wait for a slow subscriber only the last one is delivered.
@@ -18,6 +20,10 @@ public enum LibraryEvent: Hashable, Sendable {
     case scanEnded(LibraryEvents.Scan)
     /// Files got tags or lost some, or a tag was deleted.
     case tags(LibraryEvents.TagChanges)
+    /// Files got stars, a mark as a favourite or a note, or lost them; for those who may read files.
+    case annotations(LibraryEvents.AnnotationChanges)
+    /// The library itself was made, opened, closed, renamed, forgotten or deleted.
+    case library(LibraryEvents.LibraryChange)
     /// A job was added, or its state is another one; for the device's own person only.
     case jobChanged(Jobs.Job)
     /// A job goes on; of those that wait for a slow subscriber only the last one of a job is delivered.
@@ -46,6 +52,8 @@ public enum LibraryEvent: Hashable, Sendable {
         case locationAdded = "location.added"
         /// A location that was removed.
         case locationRemoved = "location.removed"
+        /// A location that has another name, mode or other rules.
+        case locationChanged = "location.changed"
         /// A scan that has begun.
         case scanBegan = "scan.began"
         /// A scan that goes on.
@@ -54,6 +62,20 @@ public enum LibraryEvent: Hashable, Sendable {
         case scanEnded = "scan.ended"
         /// Tags that were given, taken away or deleted.
         case tagsChanged = "tags.changed"
+        /// Stars, marks and notes that files got or lost.
+        case annotationsChanged = "annotations.changed"
+        /// A library that was made.
+        case libraryCreated = "library.created"
+        /// A library that was opened.
+        case libraryOpened = "library.opened"
+        /// A library that was closed.
+        case libraryClosed = "library.closed"
+        /// A library that has another name.
+        case libraryRenamed = "library.renamed"
+        /// A library that was closed for good.
+        case libraryForgotten = "library.forgotten"
+        /// A library that was deleted.
+        case libraryDeleted = "library.deleted"
         /// A job that was added, or whose state is another one.
         case jobChanged = "job.changed"
         /// A job that goes on.
@@ -75,6 +97,10 @@ public enum LibraryEvent: Hashable, Sendable {
         case location
         /// Tags.
         case tag
+        /// Stars, marks and notes of files.
+        case annotation
+        /// Libraries themselves.
+        case library
         /// Jobs of the device, operations on files among them.
         case job
         /// Mounted file systems.
@@ -200,6 +226,68 @@ public enum LibraryEvents {
         }
     }
 
+    /// Stars, marks as a favourite and notes that files got or lost; not which.
+    public struct AnnotationChanges: Codable, Hashable, Sendable {
+        /// What a person notes of a file, beside tags.
+        @nonexhaustive
+        public enum Field: String, Codable, Hashable, Sendable, CaseIterable {
+            /// The mark as a favourite.
+            case favorite
+            /// The stars.
+            case rating
+            /// The note.
+            case note
+        }
+
+        /// What changed.
+        public var fields: [Field]
+        /// The first of the files, at most 256.
+        public var paths: [Files.Path]
+        /// The number of files that are not listed.
+        public var more: UInt64
+
+        /// Describes changes.
+        public init(fields: [Field], paths: [Files.Path] = [], more: UInt64 = 0) {
+            self.fields = fields
+            self.paths = paths
+            self.more = more
+        }
+    }
+
+    /// What became of a library, whose id is that of the event.
+    public struct LibraryChange: Codable, Hashable, Sendable {
+        /// The kinds of changes.
+        @nonexhaustive
+        public enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
+            /// It was made, or came in with a file, and is open.
+            case created
+            /// It was opened, or another one came in its place.
+            case opened
+            /// It was closed, and stays in the list.
+            case closed
+            /// It has another name.
+            case renamed
+            /// It was closed for good: it is not in the list any more, and its folder stays.
+            case forgotten
+            /// It was deleted.
+            case deleted
+        }
+
+        /// What became of it.
+        public var kind: Kind
+        /// Its name; of one that is renamed, the new one.
+        public var name: String
+        /// The name before, of one that is renamed.
+        public var before: String?
+
+        /// Describes a change.
+        public init(kind: Kind, name: String, before: String? = nil) {
+            self.kind = kind
+            self.name = name
+            self.before = before
+        }
+    }
+
     /// An event with its number.
     public struct Numbered: Codable, Hashable, Sendable {
         /// The library's id; ``LibraryEvents/ofDevice`` for jobs and volumes.
@@ -289,61 +377,12 @@ extension LibraryEvents.Follow.Input: OmissibleInput {
     public static var required: Set<String> { [] }
 }
 
-extension LibraryEvent {
-    /// The types it is counted among.
-    public var kinds: [Kind] {
-        switch self {
-        // What is not listed may be of any.
-        case .files(let files):
-            files.more > 0
-                ? [.fileAdded, .fileChanged, .fileMoved, .fileRemoved]
-                : [Kind.fileAdded, .fileChanged, .fileMoved, .fileRemoved].filter { kind in
-                    files.changes.contains { $0.kind.type == kind }
-                }
-        case .locationAdded: [.locationAdded]
-        case .locationRemoved: [.locationRemoved]
-        case .scanBegan: [.scanBegan]
-        case .scanProgressed: [.scanProgressed]
-        case .scanEnded: [.scanEnded]
-        case .tags: [.tagsChanged]
-        case .jobChanged: [.jobChanged]
-        case .jobProgressed: [.jobProgressed]
-        case .jobRemoved: [.jobRemoved]
-        case .volumeAdded: [.volumeAdded]
-        case .volumeRemoved: [.volumeRemoved]
-        case .unknown: Kind.allCases
-        }
-    }
-
-    /// The kind of thing it is about; `nil` of one that this version does not know.
-    public var resource: Resource? {
-        switch self {
-        case .files: .file
-        case .locationAdded, .locationRemoved, .scanBegan, .scanProgressed, .scanEnded: .location
-        case .tags: .tag
-        case .jobChanged, .jobProgressed, .jobRemoved: .job
-        case .volumeAdded, .volumeRemoved: .volume
-        case .unknown: nil
-        }
-    }
-}
-
-extension LibraryEvents.FileChange.Kind {
-    var type: LibraryEvent.Kind {
-        switch self {
-        case .added: .fileAdded
-        case .changed: .fileChanged
-        case .moved: .fileMoved
-        case .removed: .fileRemoved
-        }
-    }
-}
-
 // MARK: - As they are written
 
 extension LibraryEvent: Codable {
     private enum CodingKeys: String, CodingKey, CaseIterable {
-        case files, locationAdded, locationRemoved, scanBegan, scanProgressed, scanEnded, tags
+        case files, locationAdded, locationRemoved, locationChanged, scanBegan, scanProgressed, scanEnded, tags
+        case annotations, library
         case jobChanged, jobProgressed, jobRemoved, volumeAdded, volumeRemoved
     }
 
@@ -358,10 +397,14 @@ extension LibraryEvent: Codable {
         case .files: self = .files(try container.decode(LibraryEvents.FileChanges.self, forKey: key))
         case .locationAdded: self = .locationAdded(try container.decode(LibraryEvents.Place.self, forKey: key))
         case .locationRemoved: self = .locationRemoved(try container.decode(LibraryEvents.Place.self, forKey: key))
+        case .locationChanged: self = .locationChanged(try container.decode(LibraryEvents.Place.self, forKey: key))
         case .scanBegan: self = .scanBegan(try container.decode(LibraryEvents.Place.self, forKey: key))
         case .scanProgressed: self = .scanProgressed(try container.decode(LibraryEvents.Scan.self, forKey: key))
         case .scanEnded: self = .scanEnded(try container.decode(LibraryEvents.Scan.self, forKey: key))
         case .tags: self = .tags(try container.decode(LibraryEvents.TagChanges.self, forKey: key))
+        case .annotations:
+            self = .annotations(try container.decode(LibraryEvents.AnnotationChanges.self, forKey: key))
+        case .library: self = .library(try container.decode(LibraryEvents.LibraryChange.self, forKey: key))
         case .jobChanged: self = .jobChanged(try container.decode(Jobs.Job.self, forKey: key))
         case .jobProgressed: self = .jobProgressed(try container.decode(Jobs.Job.self, forKey: key))
         case .jobRemoved: self = .jobRemoved(try container.decode(Jobs.Reference.self, forKey: key))
@@ -377,10 +420,13 @@ extension LibraryEvent: Codable {
         case .files(let files): try container.encode(files, forKey: .files)
         case .locationAdded(let place): try container.encode(place, forKey: .locationAdded)
         case .locationRemoved(let place): try container.encode(place, forKey: .locationRemoved)
+        case .locationChanged(let place): try container.encode(place, forKey: .locationChanged)
         case .scanBegan(let place): try container.encode(place, forKey: .scanBegan)
         case .scanProgressed(let scan): try container.encode(scan, forKey: .scanProgressed)
         case .scanEnded(let scan): try container.encode(scan, forKey: .scanEnded)
         case .tags(let tags): try container.encode(tags, forKey: .tags)
+        case .annotations(let notes): try container.encode(notes, forKey: .annotations)
+        case .library(let library): try container.encode(library, forKey: .library)
         case .jobChanged(let job): try container.encode(job, forKey: .jobChanged)
         case .jobProgressed(let job): try container.encode(job, forKey: .jobProgressed)
         case .jobRemoved(let job): try container.encode(job, forKey: .jobRemoved)

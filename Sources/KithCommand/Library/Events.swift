@@ -15,6 +15,7 @@ struct EventsCommand: AsyncParsableCommand {
               kith events
               kith events --type file.added --type file.removed --path ~/Pictures
               kith events --resource location                scans and locations only
+              kith events --resource library                 libraries that are made, opened, renamed
               kith events --resource job --resource volume   jobs, and disks that come and go
               kith events --job 3f2a                         how far one job is
               kith events --since 1764100000000:57 --json    what was missed, and what comes
@@ -30,7 +31,8 @@ struct EventsCommand: AsyncParsableCommand {
             Copying, organizing, undoing and the like are jobs, and the files they change are events of their own. A job that
             goes on gets a line a second at most; with --json all that is known of it, ten times a second at most.
 
-            Another device answers with the grant `library`, and tells nothing of its jobs and volumes.
+            Another device answers with the grant `library`, and tells nothing of its jobs and volumes; of stars and notes
+            it tells with `library:read`, and never what they say.
 
             Types: \(LibraryEvent.Kind.allCases.map(\.rawValue).joined(separator: ", ")).
             """))
@@ -136,6 +138,7 @@ struct EventsCommand: AsyncParsableCommand {
             return [("files", "\(counts.joined(separator: ", ")) in \(folder(files))")]
         case .locationAdded(let place): return [("location", "\(text(place)) was added")]
         case .locationRemoved(let place): return [("location", "\(text(place)) was removed")]
+        case .locationChanged(let place): return [("location", "\(text(place)) was changed")]
         case .scanBegan(let place): return [("scan", "\(text(place)) begins")]
         case .scanProgressed(let scan): return [("scan", "\(text(scan.place)): \(counts(scan))")]
         case .scanEnded(let scan):
@@ -145,16 +148,35 @@ struct EventsCommand: AsyncParsableCommand {
             let names =
                 tags.added.map { "+\(printable($0))" } + tags.removed.map { "-\(printable($0))" }
                 + tags.deleted.map { "\(printable($0)) deleted" }
-            let count = tags.paths.count.saturatingAdding(Int(clamping: tags.more))
-            let files =
-                count == 1 && tags.more == 0
-                ? " \(printable(tags.paths[0].description))" : count > 0 ? " \(grouped(count)) files" : ""
-            return [("tags", names.joined(separator: " ") + files)]
+            return [("tags", names.joined(separator: " ") + files(tags.paths, more: tags.more))]
+        case .annotations(let notes):
+            let fields = notes.fields.map { $0 == .favorite ? "mark" : $0 == .rating ? "stars" : "note" }
+            return [("notes", fields.joined(separator: ", ") + " of" + files(notes.paths, more: notes.more))]
+        case .library(let library): return [("library", text(library))]
         case .jobChanged(let job), .jobProgressed(let job): return [("job", text(job))]
         case .jobRemoved(let job): return [("job", "\(printable(job.id.prefix(bytes: 8))) is not kept any more")]
         case .volumeAdded(let volume): return [("volume", "\(text(volume)) was mounted")]
         case .volumeRemoved(let volume): return [("volume", "\(text(volume)) is gone")]
         default: return [("event", "of a later version of Kith")]
+        }
+    }
+
+    /// The one file, or the number of them, behind a blank.
+    private func files(_ paths: [Files.Path], more: UInt64) -> String {
+        let count = paths.count.saturatingAdding(Int(clamping: more))
+        if count == 1, let path = paths.first { return " \(printable(path.description))" }
+        return count > 0 ? " \(grouped(count)) files" : ""
+    }
+
+    private func text(_ library: LibraryEvents.LibraryChange) -> String {
+        let name = printable(library.name)
+        return switch library.kind {
+        case .created: "\(name) was made"
+        case .opened: "\(name) was opened"
+        case .closed: "\(name) was closed"
+        case .renamed: "\(library.before.map(printable) ?? "it") is called \(name) now"
+        case .forgotten: "\(name) was closed for good"
+        case .deleted: "\(name) was deleted"
         }
     }
 

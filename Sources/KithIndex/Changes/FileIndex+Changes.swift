@@ -40,7 +40,7 @@ extension FileIndex {
     /// - Throws: `.notFound` when there is none, `.conflict` when it was taken back already.
     package func undoNoteChange(_ id: String? = nil) async throws(KithError) -> Undone {
         do {
-            let (undone, tags) = try await database.write { [now] database in
+            let (undone, tags, notes) = try await database.write { [now] database in
                 let row =
                     if let id {
                         try Row.fetchOne(database, sql: "SELECT * FROM change WHERE uuid = ?", arguments: [id])
@@ -66,6 +66,7 @@ extension FileIndex {
             tellEverything()
             if var changes = newChangeSet() {
                 changes.note(tags)
+                changes.note(notes)
                 tell(changes)
             }
             return undone
@@ -76,9 +77,10 @@ extension FileIndex {
 
     private static func undo(
         _ row: Int64, _ change: NotedChange, _ database: Database, now: Int64
-    ) throws -> (Undone, ChangeSet.Tags) {
+    ) throws -> (Undone, ChangeSet.Tags, ChangeSet.Notes) {
         var recorder = ChangeRecorder(.undo, undoes: change.id)
         var tags = ChangeSet.Tags()
+        var notes = ChangeSet.Notes()
         var skipped: Set<Int64> = []
         let steps = try Row.fetchAll(
             database,
@@ -94,16 +96,21 @@ extension FileIndex {
                 continue
             }
             recorder.add(target, before: after, after: before)
-            if case .use(let entry, let tag) = target {
+            switch target {
+            case .tag: break
+            case .use(let entry, let tag):
                 let isAdded = before == true.databaseValue
                 if isAdded, !tags.added.contains(tag) { tags.added.append(tag) }
                 if !isAdded, !tags.removed.contains(tag) { tags.removed.append(tag) }
                 if let path = try path(of: entry, database), tags.paths.last != path { tags.paths.append(path) }
+            case .favorite(let entry), .rating(let entry), .note(let entry):
+                notes.fields.insert(target.field)
+                if let path = try path(of: entry, database), notes.paths.last != path { notes.paths.append(path) }
             }
         }
         try recorder.finish(database, now: now)
         let restored = Set(recorder.steps.compactMap(\.target.entry)).subtracting(skipped)
-        return (Undone(change: change, restored: restored.count, skipped: skipped.count), tags)
+        return (Undone(change: change, restored: restored.count, skipped: skipped.count), tags, notes)
     }
 
     // MARK: - Values
