@@ -74,7 +74,8 @@ struct AdaptedEvent: Hashable, Sendable {
     static let names = [
         "DeviceConnected", "DeviceDisconnected", "IndexingCompleted", "IndexingFailed", "IndexingProgress",
         "IndexingStarted", "JobCancelled", "JobCompleted", "JobFailed", "JobPaused", "JobProgress", "JobQueued",
-        "JobResumed", "JobStarted", "LocationAdded", "LocationRemoved", "Refresh", "ResourceChangedBatch",
+        "JobResumed", "JobStarted", "LibraryClosed", "LibraryCreated", "LibraryDeleted", "LibraryOpened",
+        "LocationAdded", "LocationRemoved", "Refresh", "ResourceChangedBatch",
         "ResourceDeleted", "VolumeMountChanged",
     ]
     /// Those of them that come often.

@@ -15,8 +15,11 @@ final class FakeCarrier: Carrier {
 
     let asked = Locked<[(method: String, input: JSONValue)]>([])
     private let answers: [String: Answer]
+    private let streams: [String: [JSONValue]]
 
-    init(_ answers: [String: Answer]) { self.answers = answers }
+    init(_ answers: [String: Answer], streams: [String: [JSONValue]] = [:]) {
+        (self.answers, self.streams) = (answers, streams)
+    }
 
     /// What a method was asked for, each time.
     func inputs(of method: String) -> [JSONValue] { asked.value.filter { $0.method == method }.map(\.input) }
@@ -38,12 +41,39 @@ final class FakeCarrier: Carrier {
         guard let answer = answers[name] else { throw KithError(.unsupported, "\(name) is not known here.") }
         return try JSONText(encoding: try answer(input)).bytes
     }
+
+    func open(
+        named name: String, json: [UInt8], on device: String?, options: CallOptions
+    ) async throws -> any NamedStream {
+        asked.change { $0.append((name, (try? JSONText(json).value()) ?? .null)) }
+        guard let messages = streams[name] else { throw KithError(.unsupported, "\(name) is not known here.") }
+        return FakeStream(messages)
+    }
+}
+
+/// A stream of what a test says.
+private final class FakeStream: NamedStream {
+    let answer: [UInt8] = Array("{}".utf8)
+    private let messages: Locked<[JSONValue]>
+
+    init(_ messages: [JSONValue]) { self.messages = Locked(messages) }
+
+    func receive() async throws -> NamedStreamItem? {
+        let next = messages.change { $0.isEmpty ? nil : $0.removeFirst() }
+        return try next.map { .message(try JSONText(encoding: $0).bytes) }
+    }
+
+    func send(_ json: [UInt8]) async throws {}
+    func send(bytes: [UInt8]) async throws {}
+    func finish() async throws {}
+    func cancel() {}
 }
 
 let library = "11111111-2222-4333-8444-555555555555"
 
 func makeAdapter(
-    _ answers: [String: JSONValue] = [:], _ more: [String: FakeCarrier.Answer] = [:]
+    _ answers: [String: JSONValue] = [:], _ more: [String: FakeCarrier.Answer] = [:],
+    streams: [String: [JSONValue]] = [:]
 ) throws -> (CompatibilityAdapter, FakeCarrier) {
     let libraries: JSONValue = [
         "libraries": [["id": .string(library), "name": "Home", "isDefault": true, "state": "open"]]
@@ -51,7 +81,7 @@ func makeAdapter(
     var all: [String: FakeCarrier.Answer] = ["libraries.list": { _ in libraries }]
     for (name, answer) in answers { all[name] = { _ in answer } }
     all.merge(more) { $1 }
-    let carrier = FakeCarrier(all)
+    let carrier = FakeCarrier(all, streams: streams)
     let adapter = CompatibilityAdapter(
         client: Client(carrier), id: try makeDevice(), name: "Ana's Laptop", directory: "/data",
         logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
