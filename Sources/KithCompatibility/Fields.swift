@@ -26,6 +26,16 @@ extension JSONValue {
     /// The elements of the list this is.
     var list: [JSONValue]? { if case .array(let values) = self { values } else { nil } }
 
+    /// Whether it is empty: text, a list or an object.
+    var isNothing: Bool {
+        switch self {
+        case .string(let text): text.isEmpty
+        case .array(let list): list.isEmpty
+        case .object(let members): members.isEmpty
+        default: false
+        }
+    }
+
     /// Text, or `null`.
     static func optional(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
     /// A number that may be greater than JSON's whole numbers here.

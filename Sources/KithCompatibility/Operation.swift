@@ -75,6 +75,20 @@ struct Call: Sendable {
         return library
     }
 
+    /// Refuses members that ask for something else than what happens here.
+    ///
+    /// Absent ones and empty ones ask for nothing.
+    ///
+    /// - Parameter members: The names, what happens where a member can say it, and the reason against all else.
+    /// - Throws: `KithError` `.unsupported`.
+    func refuse(_ members: [(name: String, usual: JSONValue?, reason: String)]) throws {
+        for (name, usual, reason) in members {
+            guard let value = input.value.member(name), value != usual, !value.isNothing else { continue }
+            if let usual, let number = usual.real, value.real == number { continue }
+            throw KithError(.unsupported, "\(input.operation): \(reason) (`\(name)`). Nothing was done.")
+        }
+    }
+
     /// A path that must be there, of this device.
     func path(_ name: String) throws -> Files.Path {
         guard let value = input.value.member(name) else {

@@ -156,6 +156,11 @@ extension Operation {
             let paths = try call.paths("sources")
             let destination = try call.path("destination")
             let isMove = try call.input.flag("move_files")
+            try call.refuse([
+                ("preserve_timestamps", true, "files keep their times here"),
+                ("verify_checksum", false, "copies are not read again here"),
+                ("copy_method", "Auto", "how files are copied is up to this device"),
+            ])
             let conflict: String? =
                 switch try call.input.optionalString("on_conflict") {
                 case nil: try call.input.flag("overwrite") ? "overwrite" : nil

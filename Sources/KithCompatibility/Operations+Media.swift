@@ -9,6 +9,7 @@ extension Operation {
             guard paths.count <= 100 else {
                 throw KithError(.invalid, "media.thumbnail: at most 100 paths at a time.")
             }
+            try call.refuse([("quality", 85, "thumbnails have the quality 85 here")])
             let size = try thumbnailSize(call.input)
             // Each is there when this is answered: the receipt is of something that has ended.
             for path in paths {
@@ -23,6 +24,7 @@ extension Operation {
         .action("media.thumbnail.regenerate") { call in
             let id = try call.input.id("entry_uuid")
             let path = try call.device.path(ofEntry: id.number(.entry, of: call.device.id))
+            try call.refuse([("force", false, "a thumbnail is made anew when its file has changed")])
             let wanted = try call.input.list("variants").compactMap(\.text)
             let variants = thumbnailVariants.filter { wanted.isEmpty || wanted.contains($0.name) }
             guard !variants.isEmpty else {

@@ -30,6 +30,18 @@ extension Operation {
             let plain = try call.input.string("canonical_name")
             let space = try call.input.optionalString("namespace")
             let name = [space, plain].compactMap(\.self).joined(separator: "/")
+            try call.refuse([
+                ("display_name", .string(plain), "a tag has one name here"),
+                ("formal_name", .string(plain), "a tag has one name here"),
+                ("abbreviation", nil, "a tag has one name here"), ("aliases", nil, "a tag has one name here"),
+                ("tag_type", "Standard", "all tags are of the type Standard here"),
+                ("color", nil, "tags have no colors here"), ("icon", nil, "tags have no icons here"),
+                ("description", nil, "tags have no descriptions here"),
+                ("is_organizational_anchor", false, "no tag is an anchor here"),
+                ("privacy_level", "Normal", "what has a tag is found by all who may search here"),
+                ("search_weight", 100, "all tags weigh the same here"),
+                ("attributes", nil, "tags have a name alone here"),
+            ])
             let paths = try tagged(call.input.value.member("apply_to"), call)
             _ = try await call.call(
                 "tags.change", ["paths": .array(paths.map(\.json)), "add": [.string(name)], "remove": []])
@@ -83,7 +95,7 @@ extension Operation {
                 throw KithError(.notFound, "There is no tag \(id.text) in this library.")
             }
             _ = try await call.call("tags.delete", ["name": .string(name)])
-            return ["tag_id": .string(id.text), "success": true]
+            return ["tag_id": .string(id.text), "success": true, "deleted": true]
         },
     ]
 
@@ -104,12 +116,23 @@ extension Operation {
         return Dictionary(names.map { (AdaptedTag.id($0, of: call.device), $0) }, uniquingKeysWith: { $1 })
     }
 
-    /// The paths of what is to be tagged: `{"Entry":[…]}` or `{"EntryUuid":[…]}`, with numbers or UUIDs.
+    /// The paths of what is to be tagged: `{"type":"EntryUuid","ids":[…]}`, or `{"EntryUuid":[…]}` as it was before, or
+    /// `Entry`; with numbers or UUIDs.
     private static func tagged(_ value: JSONValue?, _ call: Call) throws -> [Files.Path] {
         guard let value else { return [] }
-        guard case .object(let members) = value, members.count == 1, let (variant, list) = members.first,
-            let ids = list.list, ids.count <= 10_000
-        else { throw KithError(.invalid, "\(call.input.operation): targets are {\"Entry\":[…]}, at most 10,000.") }
+        let target: (variant: String, ids: [JSONValue])? =
+            if let type = value.member("type")?.text {
+                (type, value.member("ids")?.list ?? [])
+            } else if case .object(let members) = value, members.count == 1, let (variant, list) = members.first {
+                list.list.map { (variant, $0) }
+            } else {
+                nil
+            }
+        guard let (variant, ids) = target, ids.count <= 10_000 else {
+            throw KithError(
+                .invalid,
+                "\(call.input.operation): targets are {\"type\":\"EntryUuid\",\"ids\":[…]}, at most 10,000.")
+        }
         guard variant == "Entry" || variant == "EntryUuid" else {
             throw KithError(
                 .unsupported, "\(call.input.operation): this device tags files, not \(variant.prefix(32)).")

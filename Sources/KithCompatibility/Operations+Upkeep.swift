@@ -47,6 +47,12 @@ extension Operation {
         .action("locations.export") { call in
             let id = try call.input.id("location_uuid")
             let path = try call.path("export_path")
+            try call.refuse([
+                ("include_content_identities", false, "the file holds tags and notes, and nothing of content"),
+                ("include_media_data", false, "the file holds tags and notes, and nothing of media"),
+                ("include_user_metadata", true, "the file always holds the notes"),
+                ("include_tags", true, "the file always holds the tags"),
+            ])
             let written = try await call.call(
                 "locations.export", ["id": .integer(try call.device.location(id)), "path": path.json])
             return [
@@ -59,7 +65,16 @@ extension Operation {
             let path = try call.path("import_path")
             var input: [String: JSONValue] = ["path": path.json]
             if let name = try call.input.optionalString("new_name") { input["name"] = .string(name) }
-            let added = try await call.call("locations.import", input)
+            let added: JSONValue
+            do {
+                added = try await call.call("locations.import", input)
+            } catch let error as KithError where error.code == .conflict {
+                guard try call.input.flag("skip_existing") else { throw error }
+                throw KithError(
+                    .conflict,
+                    "locations.import: what a file holds is not added to a location that is there (`skip_existing`). \(error.message)"
+                )
+            }
             let location = added.member("location") ?? .null
             return [
                 "location_uuid": .string(AdaptedLocation.id(location, of: call.device).text),
