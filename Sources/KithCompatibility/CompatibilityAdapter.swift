@@ -61,12 +61,12 @@ package final class CompatibilityAdapter: ForeignProtocol {
     ///   that is not one, and what our methods throw.
     func run(_ method: String, _ input: JSONValue, library: JSONValue?) async throws -> JSONValue {
         guard let name = OperationName(method), let operation = Operation.table[name] ?? Self.misnamed(name) else {
-            if let reason = OperationName(method).flatMap({ RefusedOperation.reasons[$0.name] }) {
+            if let reason = OperationName(method).flatMap({ RefusedOperation.reason(for: $0.name) }) {
                 throw KithError(.unsupported, "This device cannot do \(method): \(reason).")
             }
             throw KithError(
                 .unsupported,
-                "This device cannot do \(method.prefix(OperationName.limit)). query:core.events.list and Documentation list what it can."
+                "This device cannot do \(method.prefix(OperationName.limit)). What it can, Documentation/Socket.md lists under “Clients of Spacedrive”."
             )
         }
         guard input == .null || { if case .object = input { true } else { false } }() else {

@@ -108,20 +108,3 @@ extension Operation {
         }
     }
 }
-
-/// Operations of the reference that this device is asked for by name and cannot do, with what a person may do instead.
-enum RefusedOperation {
-    static let reasons: [String: String] = [
-        "device.update": "a device has the name it was started with. `kith up --name NAME` gives it another",
-        "core.reset": "a device is reset by deleting its data directory while it is down",
-        "jobs.get_copy_metadata": "the files of a copy are listed by `kith undo --list` and operations.results",
-        "media.ocr.extract": "it reads no text out of pictures",
-        "media.speech.transcribe": "it does not transcribe speech",
-        "media.proxy.generate": "it makes no proxies of films",
-        "media.splat.generate": "it makes no splats",
-        "media.thumbstrip.generate": "it makes no strips of films",
-        "volumes.add_cloud": "it reaches no clouds",
-        "volumes.remove_cloud": "it reaches no clouds",
-        "files.unique_to_location": "it tells copies apart by search: is:duplicate, -is:duplicate in:PATH",
-    ]
-}
