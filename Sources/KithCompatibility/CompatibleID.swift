@@ -11,7 +11,7 @@ struct CompatibleID: Hashable, Sendable {
 
     /// The things that have one.
     enum Kind: String, Hashable, Sendable {
-        case location, entry, path, tag, device, session, job, volume, search
+        case location, entry, path, tag, device, session, job, volume, search, content
     }
 
     /// Takes bytes over.

@@ -95,13 +95,13 @@ extension Operation {
         .query("files.by_path") { call in
             let path = try call.path("path")
             let entry = try await call.call("files.stat", ["path": path.json])
-            return try await AdaptedFile.shown(known(path, entry, call), of: call.device)
+            return try await known(path, entry, call)
         },
         .query("files.by_id") { call in
             let id = try call.input.id("file_id")
             let path = try call.device.path(ofEntry: id.number(.entry, of: call.device.id))
             let entry = try await call.call("files.stat", ["path": path.json])
-            return try await AdaptedFile.shown(known(path, entry, call), of: call.device)
+            return try await known(path, entry, call)
         },
         .query("files.directory_listing") { call in
             let path = try call.path("path")
@@ -225,11 +225,15 @@ extension Operation {
         }
     }
 
-    /// A file on the disk, with what the library knows of it, if it does.
-    private static func known(_ path: Files.Path, _ entry: JSONValue, _ call: Call) async throws -> AdaptedFile.Facts {
+    /// A file on the disk, with all that the library knows of it, if it does.
+    private static func known(_ path: Files.Path, _ entry: JSONValue, _ call: Call) async throws -> JSONValue {
         var own = try AdaptedFile.facts(of: entry, at: path, of: call.device)
-        if let found = try await call.indexedFiles().facts(at: path) { own.take(found) }
-        return own
+        guard let found = try await call.indexedFiles().facts(at: path) else {
+            return AdaptedFile.shown(own, of: call.device)
+        }
+        own.take(found)
+        let shown = AdaptedFile.shown(own, of: call.device)
+        return own.kind == "file" ? try await AdaptedDetails(of: path, call).added(to: shown) : shown
     }
 
     /// The entries of a folder, at most ten thousand.

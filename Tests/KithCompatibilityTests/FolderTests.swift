@@ -71,6 +71,43 @@ func browse(_ names: [String], _ entry: @escaping @Sendable (Int) -> JSONValue) 
         #expect(other.member("tags")?.list?.isEmpty == true)
     }
 
+    @Test func `tells of one file what its content is and says, and where else it is`() async throws {
+        let (adapter, carrier) = try makeAdapter(
+            [
+                "locations.list": ["locations": [["id": 3, "path": "/a", "name": "a"]]],
+                "files.stat": ["name": "x.jpg", "kind": "file", "size": 9, "modified": 0],
+                "media.properties": [
+                    "sha256": "ab",
+                    "properties": ["width": 40, "height": 30, "camera": "Sony A7", "taken": 7_200, "takenOffset": 120],
+                ],
+                "duplicates.copies": [
+                    "group": [
+                        "digest": "ab", "size": 9, "count": 2,
+                        "copies": [
+                            ["paths": ["/a/x.jpg"], "verified": 60], ["paths": ["/b/y.jpg"], "verified": 120],
+                        ],
+                    ]
+                ],
+            ],
+            [
+                "locations.browse": browse(["x.jpg"]) { _ in
+                    ["id": 1, "path": "/a/x.jpg", "kind": "file", "category": "image", "size": 9, "modified": 0]
+                }
+            ])
+        let file = try await adapter.run("query:files.by_path", ["path": "/a/x.jpg"], library: .string(library))
+        let content = try #require(file.member("content_identity"))
+        #expect(content.member("content_hash")?.text == "ab" && content.member("entry_count")?.whole == 2)
+        #expect(content.member("last_verified_at")?.text == "1970-01-01T00:02:00Z")
+        let others = (file.member("alternate_paths")?.list ?? []).map { $0.member("Physical")?.member("path")?.text }
+        #expect(others == ["/b/y.jpg"])
+        let image = try #require(file.member("image_media_data"))
+        #expect(image.member("width")?.whole == 40 && image.member("camera_model")?.text == "Sony A7")
+        #expect(image.member("date_taken")?.text == "1970-01-01T00:00:00Z" && file.member("video_media_data") == nil)
+        // What is in no location is not asked about.
+        _ = try await adapter.run("query:files.by_path", ["path": "/c/x.jpg"], library: .string(library))
+        #expect(carrier.inputs(of: "media.properties").count == 1)
+    }
+
     @Test(arguments: [("modified", "12498"), ("name", "10000"), ("size", "12498"), ("datetaken", "10000")])
     func `lists its own media before it is cut, in the order asked for`(order: String, first: String) async throws {
         let (adapter, _) = try makeDevice()
