@@ -35,7 +35,8 @@ extension Operation {
                 ("formal_name", .string(plain), "a tag has one name here"),
                 ("abbreviation", nil, "a tag has one name here"), ("aliases", nil, "a tag has one name here"),
                 ("tag_type", "Standard", "all tags are of the type Standard here"),
-                ("color", nil, "tags have no colors here"), ("icon", nil, "tags have no icons here"),
+                // Of a color, which clients give each tag, the answer and the lists say that there is none.
+                ("icon", nil, "tags have no icons here"),
                 ("description", nil, "tags have no descriptions here"),
                 ("is_organizational_anchor", false, "no tag is an anchor here"),
                 ("privacy_level", "Normal", "what has a tag is found by all who may search here"),
@@ -47,7 +48,7 @@ extension Operation {
                 "tags.change", ["paths": .array(paths.map(\.json)), "add": [.string(name)], "remove": []])
             return [
                 "tag_id": .string(AdaptedTag.id(name, of: call.device).text), "canonical_name": .string(plain),
-                "namespace": .optional(space), "message": .string("The tag \(name) is there."),
+                "namespace": .optional(space), "color": .null, "message": .string("The tag \(name) is there."),
             ]
         },
         .action("tags.apply") { call in

@@ -29,13 +29,13 @@ import Testing
         Asked(
             operation: "action:tags.create", input: ["canonical_name": "ana"], method: "tags.change",
             refused: [
-                "color": "#3B82F6", "icon": "star", "aliases": ["anna"], "description": "A client",
+                "icon": "star", "aliases": ["anna"], "description": "A client",
                 "tag_type": "System",
                 "privacy_level": "Hidden", "display_name": "Ana", "search_weight": 50, "attributes": ["a": 1],
                 "is_organizational_anchor": true,
             ],
             usual: [
-                "color": .null, "aliases": [], "description": "", "tag_type": "Standard", "privacy_level": "Normal",
+                "color": "#3B82F6", "aliases": [], "description": "", "tag_type": "Standard", "privacy_level": "Normal",
                 "display_name": "ana", "search_weight": 100, "attributes": [:], "is_organizational_anchor": false,
             ]),
         Asked(
