@@ -65,7 +65,8 @@ extension Carrier {
 public struct CallOptions: Hashable, Sendable {
     /// The longest time until the answer, from now; it travels with the call, and the work stops when it has passed.
     ///
-    /// `nil`: no limit.
+    /// `nil`: no limit, but a call ends with `.timedOut` when the other device has been silent for half a minute while
+    /// something waits for its acknowledgement. A device that only takes its time is not silent.
     public var timeout: Duration?
     /// The W3C trace context the call belongs to.
     public var trace: TraceContext?
@@ -73,6 +74,8 @@ public struct CallOptions: Hashable, Sendable {
     ///
     /// It stays in this process: at the socket, the ways of the daemon hold.
     public var policy: RequestPolicy?
+    /// The silence of the other device after which the call is given up; `nil`: 30 seconds, unless it has a time limit.
+    package var silenceLimit: Duration?
 
     /// Makes options.
     public init(timeout: Duration? = nil, trace: TraceContext? = nil, policy: RequestPolicy? = nil) {
@@ -169,6 +172,8 @@ public struct Client: Sendable {
 
     func traced(_ options: CallOptions) -> CallOptions {
         guard let trace, options.trace == nil else { return options }
-        return CallOptions(timeout: options.timeout, trace: trace, policy: options.policy)
+        var options = options
+        options.trace = trace
+        return options
     }
 }

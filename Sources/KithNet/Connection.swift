@@ -80,6 +80,13 @@ public final class Connection: Sendable {
         driver.loop.execute { driver.watch(closely: closely) }
     }
 
+    /// Tells `body`, on the endpoint's thread, how long something sent has waited for a sign of the other end, from which
+    /// nothing has come since; zero while nothing waits.
+    package func silence(_ body: @escaping @Sendable (Duration) -> Void) {
+        let driver = self.driver
+        driver.loop.execute { body(driver.silence) }
+    }
+
     /// Indicates whether streams can still be opened.
     public var isOpen: Bool { state.withLock { $0.reason == nil } }
 

@@ -542,6 +542,11 @@ final class ConnectionDriver: NIOScheduledCallbackHandler, @unchecked Sendable {
         service()
     }
 
+    /// The time for which the peer has owed a sign of life; zero when it owes none.
+    var silence: Duration {
+        engine.unheardSince.map { .nanoseconds(max(0, Timestamp.now() - $0)) } ?? .zero
+    }
+
     /// Retires the connection in favour of another one to the same peer.
     func retire(_ isRetired: Bool) { self.isRetired = isRetired }
 

@@ -39,10 +39,10 @@ extension Node {
         return try await within(options.timeout, method.name, to: target) { scope, deadline in
             // An unpaired device that asks for an echo is refused, and may still call what is open to it.
             if method.kind == .action, !method.header.isIdempotent, !method.header.isOpenToUnpaired {
-                try await self.confirm(target, scope, deadline: deadline)
+                try await self.confirm(target, scope, deadline: deadline, options)
             }
             return try await self.request(
-                method.header, input, of: target, scope, deadline: deadline, trace: options.trace
+                method.header, input, of: target, scope, deadline: deadline, options
             ).output
         }
     }
@@ -55,7 +55,7 @@ extension Node {
             let target = try self.target(device)
             return try await self.within(options.timeout, method.name, to: target) { scope, deadline in
                 let answer = try await self.request(
-                    method.header, input, of: target, scope, deadline: deadline, trace: options.trace)
+                    method.header, input, of: target, scope, deadline: deadline, options)
                 return (answer.output, answer.stream)
             }
         }
@@ -100,8 +100,7 @@ extension Node {
         if !relays.isEmpty { dialer?.note(relays, of: device) }
         let (link, output, stream) = try await observed(M.name, .stream, on: device.short, options) { options in
             try await self.within(options.timeout, M.name, to: target) { scope, deadline in
-                try await self.request(
-                    M.header, bytes, of: target, scope, deadline: deadline, trace: options.trace)
+                try await self.request(M.header, bytes, of: target, scope, deadline: deadline, options)
             }
         }
         let opened = OpenedStream<M>(output: try Self.output(of: method, coding, .cbor(output)), stream: stream)
@@ -182,14 +181,16 @@ extension Node {
     /// An action runs at most once, so it must not be the call that discovers a dead connection. Costs a round trip
     /// after a tenth of a second without a sign of life.
     private func confirm(
-        _ target: KnownDevice, _ scope: CallScope, deadline: ContinuousClock.Instant?
+        _ target: KnownDevice, _ scope: CallScope, deadline: ContinuousClock.Instant?, _ options: CallOptions
     ) async throws {
+        var options = options
+        options.trace = nil
         guard let link = dialer?.current(target.id), let status = await link.status(), status.quiet > .milliseconds(100)
         else { return }
         let echo = AnyMethod(ThisDevice.Echo.self)
         guard case .cbor(let nothing) = try echo.input.encode(ThisDevice.Echo.Payload(bytes: ByteString([])), .cbor)
         else { throw Self.otherForm }
-        _ = try await request(echo.header, nothing, of: target, scope, deadline: deadline, trace: nil)
+        _ = try await request(echo.header, nothing, of: target, scope, deadline: deadline, options)
     }
 
     /// Asks on a fresh stream, and once more on a new connection when the first was found dead only now and asking twice
@@ -199,7 +200,7 @@ extension Node {
     /// twice; actions and streams wait for the handshake.
     private func request(
         _ method: MethodHeader, _ input: [UInt8], of target: KnownDevice, _ scope: CallScope,
-        deadline: ContinuousClock.Instant?, trace: TraceContext?
+        deadline: ContinuousClock.Instant?, _ options: CallOptions
     ) async throws -> (link: any PeerLink, output: [UInt8], stream: any ByteStream) {
         var isRetry = false
         let start = clock.now
@@ -213,9 +214,11 @@ extension Node {
                 // It refused the handshake, or closed the connection before anything was asked.
                 throw try forgotten(by: target, error) ?? error
             }
+            let watch = silenceWatch(link, of: target, scope, method.kind, options)
+            defer { watch?.end() }
             do {
                 try scope.attach(stream)
-                let header = try self.header(method.name, input, deadline: deadline, trace: trace)
+                let header = try self.header(method.name, input, deadline: deadline, trace: options.trace)
                 method.traffic.prioritize(stream, isCaller: true)
                 let (output, rest) = try await HeaderExchange.request(
                     header, over: stream, isCall: method.kind != .stream)
@@ -256,6 +259,17 @@ extension Node {
                 }
             }
         }
+    }
+
+    /// Gives the call up when the device falls silent; nil for what waits as long as the connection lasts.
+    private func silenceWatch(
+        _ link: any PeerLink, of target: KnownDevice, _ scope: CallScope, _ kind: MethodKind, _ options: CallOptions
+    ) -> SilenceWatch? {
+        let usual = options.timeout == nil && kind != .stream ? self.options.silence : nil
+        guard let limit = options.silenceLimit ?? usual else { return nil }
+        return SilenceWatch(
+            link, of: target.name, scope, limit: limit, patience: min(limit, self.options.heartbeat), timers: timers,
+            clock: clock)
     }
 
     /// The device says that it does not know this one: notes it, and says what to do; nil where the two never were paired.

@@ -108,6 +108,7 @@ private final class ConnectionLink: PeerLink {
     var isDialed: Bool { connection.isDialed }
     func liftLimits() { connection.liftLimits() }
     func watch(closely: Bool) { connection.watch(closely: closely) }
+    func silence(_ body: @escaping @Sendable (Duration) -> Void) { connection.silence(body) }
     var isOpen: Bool { connection.isOpen }
     func openStream() async throws -> any ByteStream { try await connection.openStream() }
     func openStreamNow() -> (any ByteStream)? { connection.openStreamNow() }

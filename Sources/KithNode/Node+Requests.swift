@@ -137,6 +137,13 @@ extension Node {
                 do {
                     return try await ask(
                         device, attempt, options, until: deadline, here: { try await here($0, own) }, there: there)
+                    var options = options
+                    // It does not wait long for one when there is another.
+                    if attempt.isIdempotent, policy.failsOver,
+                        candidates.contains(where: { $0 != device && !attempt.tried.contains($0) })
+                    {
+                        options.silenceLimit = self.options.heartbeat
+                    }
                 } catch {
                     guard try attempt.failed(device, Self.outward(error)) else { throw error }
                     logger.debug(

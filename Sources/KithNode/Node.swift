@@ -48,6 +48,13 @@ public final class Node: Sendable {
         public var headerTimeout = Duration.seconds(10)
         /// The time in which connecting to another device must succeed.
         public var connectTimeout = Duration.seconds(10)
+        /// The silence of another device after which a call without a time limit of its own is given up.
+        ///
+        /// A device is silent when something waits for its acknowledgement and nothing comes. Streams wait as long as the
+        /// connection lasts.
+        public var silence = Duration.seconds(30)
+        /// The silence after which a request to any provider goes to the next one, and the least time that a call waits.
+        public var heartbeat = Duration.seconds(10)
         /// The most services of other processes; the next is refused with `.exhausted`.
         public var externalServices = 32
         /// The time that the start of a service may take.

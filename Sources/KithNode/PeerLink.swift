@@ -46,6 +46,8 @@ package protocol PeerLink: AnyObject, Sendable {
     func liftLimits()
     /// Checks whether the other end is still there, each second or now and then.
     func watch(closely: Bool)
+    /// Tells `body`, which is quick, how long the other end has owed a sign of life; zero when it owes none.
+    func silence(_ body: @escaping @Sendable (Duration) -> Void)
     /// True while it can open streams.
     var isOpen: Bool { get }
     /// Opens a stream.
@@ -96,6 +98,8 @@ extension PeerLink {
     package func openStreamNow() -> (any ByteStream)? { nil }
     /// Nothing: most links end with their other end.
     package func watch(closely: Bool) {}
+    /// None: most links end with their other end.
+    package func silence(_ body: @escaping @Sendable (Duration) -> Void) { body(.zero) }
     /// Nothing: most links stay open.
     package func isInBackground(_ stream: any ByteStream) {}
     /// Yes: most links exist only from then on.

@@ -60,6 +60,10 @@ final class PipeLink: PeerLink {
         /// Whether streams come before the handshake is complete.
         var isEarly = false
         var completion: [Promise<Bool>] = []
+        /// How long the other end has owed a sign of life.
+        var silence = Duration.zero
+        /// The number of times that was asked.
+        var silenceLooks = 0
     }
 
     /// A stream that somebody may still hold.
@@ -154,6 +158,17 @@ final class PipeLink: PeerLink {
 
     /// How many wait for the end of the handshake.
     var waitingCount: Int { state.withLock { $0.completion.count } }
+
+    /// Says how long the other end has been silent.
+    func setSilence(_ silence: Duration) { state.withLock { $0.silence = silence } }
+    var silenceLooks: Int { state.withLock { $0.silenceLooks } }
+    func silence(_ body: @escaping @Sendable (Duration) -> Void) {
+        let silence = state.withLock { state in
+            state.silenceLooks += 1
+            return state.silence
+        }
+        body(silence)
+    }
 
     func isUndelivered(_ stream: any ByteStream) -> Bool { false }
     func status() async -> LinkStatus? {

@@ -40,6 +40,10 @@ extension QUICConnection {
         return max(lastActivity, lastKeepAlive).advanced(by: keepAlive)
     }
 
+    /// The time since when the peer owes a sign of life: something that wants an answer was sent, and nothing has come
+    /// since; nil while nothing is owed.
+    public var unheardSince: Timestamp? { hasSentSinceReceipt ? lastActivity : nil }
+
     /// Says that time has passed; nothing happens before ``nextDeadline``.
     public mutating func timedOut(at now: Timestamp) {
         switch phase {

@@ -379,6 +379,27 @@ final class SharedLines: Sendable {
         #expect(!pair.clientEvents.contains(silent))
     }
 
+    @Test func `a peer owes a sign of life from the first packet it has not answered, and none when it has`() throws {
+        let pair = try Pair()
+        #expect(pair.connect())
+        pair.run(seconds: 5)
+        func owed() -> Timestamp? { pair.client.unheardSince }
+        #expect(owed() == nil)
+        let id = try pair.clientOpen(.unidirectional)
+        func write() throws { _ = try patterned(8).withUnsafeBytes { try pair.client.write($0, to: id) } }
+        pair.filter = { $0.toServer ? [] : [$0] }
+        let sent = pair.now
+        try write()
+        pair.run(seconds: 10)
+        try write()
+        pair.run(seconds: 10)
+        let since = try #require(owed())
+        #expect(since >= sent && since - sent < 100_000_000)
+        pair.filter = { [$0] }
+        pair.run(seconds: 15)
+        #expect(owed() == nil)
+    }
+
     @Test func `a handshake nobody answers ends in time`() throws {
         let pair = try Pair(client: { $0.handshakeTimeout = .seconds(3) })
         pair.filter = { _ in [] }
