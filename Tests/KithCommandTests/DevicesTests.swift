@@ -110,6 +110,22 @@ import Testing
         }
     }
 
+    @Test func `a call waits for a device that no longer answers as long as it is told to`() async throws {
+        try await withTwoMachines { laptop, phone in
+            try await laptop.invite(phone)
+            let call = ["call", "device.echo", #"{"bytes":""}"#, "--on", "laptop", "--timeout"]
+            #expect(try await phone.kith(call + ["20.5"]).status == 0)
+            let pid = try await laptop.daemonPID()
+            kill(pid, SIGSTOP)
+            defer { kill(pid, SIGCONT) }
+            let outcome = try await phone.kith(call + ["1.5"], seconds: 20)
+            #expect(outcome.status == 8 && outcome.error.contains("laptop does not answer"), "\(outcome)")
+            for wrong in ["0", "-1", "nan", "1e300", "soon"] {
+                #expect(try await phone.kith(call.dropLast() + ["--timeout=\(wrong)"]).status == 64)
+            }
+        }
+    }
+
     @Test func `a table shows the silence of a device, and the host of its relay alone`() throws {
         let key = DeviceKey().id
         func lines(_ path: String?, quiet: Double?, isOnline: Bool = true) -> String {

@@ -40,6 +40,20 @@ struct CallCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The device to ask, when it is not this one.", valueName: "device"))
     var on: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Wait at most so long for the answer, or for the service to accept a stream; then end with exit status 8.",
+            valueName: "seconds"))
+    var timeout: Double?
+
+    private var options: CallOptions { CallOptions(timeout: timeout.map { .seconds($0) }) }
+
+    func validate() throws {
+        if let timeout, !(0.001...31_536_000).contains(timeout) {
+            throw ValidationError("--timeout takes seconds, 0.001 to 31,536,000 (a year).")
+        }
+    }
+
     func run() async throws {
         guard let carrier = try await SocketCarrier.connect(directory: globals.directory) else {
             try globals.requireDevice()
@@ -49,7 +63,7 @@ struct CallCommand: AsyncParsableCommand {
         if let entry = try await entry(carrier), entry.kind == .stream {
             return try await follow(entry, carrier)
         }
-        let answer = try await carrier.call(named: method, json: Array(input.utf8), on: on)
+        let answer = try await carrier.call(named: method, json: Array(input.utf8), on: on, options: options)
         let value = try JSONSerialization.jsonObject(with: Data(answer), options: .fragmentsAllowed)
         let text = try JSONSerialization.data(
             withJSONObject: value, options: [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes, .fragmentsAllowed])
@@ -59,7 +73,7 @@ struct CallCommand: AsyncParsableCommand {
     /// What the table says of the method: ours, or, of one that only the other device knows, its.
     private func entry(_ carrier: SocketCarrier) async throws -> API.Describe.Entry? {
         func entry(on device: String?) async throws -> API.Describe.Entry? {
-            let table = try await Client(carrier).call(API.Describe.self, Nothing(), on: device)
+            let table = try await Client(carrier).call(API.Describe.self, Nothing(), on: device, options: options)
             return table.methods.first { $0.name == method }
         }
         if let entry = try await entry(on: nil), on == nil || entry.service == nil { return entry }
@@ -68,7 +82,7 @@ struct CallCommand: AsyncParsableCommand {
 
     /// Prints a stream line by line, and feeds it the lines of standard input where it takes any.
     private func follow(_ entry: API.Describe.Entry, _ carrier: SocketCarrier) async throws {
-        let stream = try await carrier.open(named: method, json: Array(input.utf8), on: on)
+        let stream = try await carrier.open(named: method, json: Array(input.utf8), on: on, options: options)
         defer { stream.cancel() }
         printLine(TerminalText.visible(json: stream.answer))
         let takesLines = entry.upstream ?? .nothing != .nothing
