@@ -97,6 +97,8 @@ public final class Device: Sendable {
         /// what they say.
         public var relays: [RelayAddress]?
         /// The token that relays want; kept with ``relays``.
+        /// Hosts at which they are looked for, likewise; looked up each time a device is dialed.
+        public var peerHosts: [String: [HostAndPort]] = [:]
         public var relayToken: String?
         /// The directories that know where devices are, and are told at which relays this one is; kept.
         ///

@@ -101,7 +101,7 @@ struct DeviceParts: Sendable {
         node.noteNetwork(of: reach)
         let announced: @Sendable () -> [NetworkAddress] = { reach.announced(addresses()) }
         discovery = try Self.discovery(of: key, store, node, options, addresses: announced)
-        node.find(by: discovery, fixed: options.peerAddresses)
+        node.find(by: discovery, fixed: options.peerAddresses, hosts: options.peerHosts)
 
         let now: @Sendable () -> Int64 = { Int64(time(nil)) }
         try node.add(DevicesService(node: node, store: store, now: now))

@@ -157,7 +157,7 @@ extension Node {
     private func tried(_ target: KnownDevice) -> String {
         let places = hints.places(of: target)
         let permitted = dialer?.reach?.addresses(places, for: target.id) ?? places
-        var ways = permitted.prefix(3).map(\.description)
+        var ways = hints.hosts(of: target).map(\.description) + permitted.prefix(3).map(\.description)
         if permitted.count > 3 { ways.append("\(permitted.count - 3) more addresses") }
         ways += dialer?.reach?.relayWords(to: target.id) ?? []
         return ways.isEmpty ? "" : " Tried: \(ways.joined(separator: ", "))."
@@ -326,20 +326,27 @@ extension Node {
             throw KithError(.unreachable, "This device is not on the network now; `kith up` starts it.")
         }
         if let link = try openLink(to: target) { return link }
-        var addresses = hints.places(of: target)
+        let start = clock.now
+        var addresses = await places(of: target, within: timeout)
+        let timeout = timeout - (clock.now - start)
         if !isReachable {
             // It may be on this very machine.
             addresses = addresses.filter(\.isLoopback)
             if addresses.isEmpty { throw Self.offline }
         }
         guard !addresses.isEmpty || dialer.isRelayKnown(of: target.id) || dialer.asksDirectories else {
+            let names = hints.hosts(of: target).map(\.name)
+            guard names.isEmpty else {
+                throw KithError(
+                    .unreachable,
+                    "\(names.joined(separator: ", ")), where \(target.name) is said to be, has no address.")
+            }
             throw KithError(
                 .unreachable, "No address of \(target.name) is known. It will be when it connects to this device.")
         }
         guard timeout > .zero else {
             throw KithError(.timedOut, "\(target.name) was not reached in time.")
         }
-        let start = clock.now
         do {
             return try await dialer.dial(target.id, at: addresses, isEarly: isEarly, timeout: timeout)
         } catch  where !isReachable {

@@ -93,9 +93,11 @@ import Testing
                     try await phone.client.call(Math.Add.self, .init(a: 2, b: 3), on: "laptop")
                 }
             }
-            for name in ["laptop", laptop.id.description] {
+            let port = try #require(moved.addresses.first?.port)
+            let host = try #require(HostAndPort("localhost:\(port)"))
+            for (name, isHost) in [("laptop", false), (laptop.id.description, false), ("laptop", true)] {
                 var told = onLoopback
-                told.peerAddresses = [name: moved.addresses]
+                if isHost { told.peerHosts = [name: [host]] } else { told.peerAddresses = [name: moved.addresses] }
                 phone = try await Device.open(directory: here.path, options: told)
                 let knowing = phone
                 try await knowing.whileRunning {

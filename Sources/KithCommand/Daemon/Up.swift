@@ -115,7 +115,7 @@ struct UpCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("peer"),
         help: ArgumentHelp(
-            "Look for a paired device at an address first, such as laptop=192.0.2.7:4433 (repeatable).",
+            "Look for a paired device at an address first, such as laptop=192.0.2.7:4433 or nas=nas.example.org:4433 (repeatable).",
             valueName: "device=address"),
         transform: PeerAddress.init)
     var peers: [PeerAddress] = []
@@ -256,23 +256,6 @@ struct UpCommand: AsyncParsableCommand {
         return address
     }
 
-    /// A device and an address at which it is looked for.
-    struct PeerAddress: Hashable, CustomStringConvertible {
-        let device: String
-        let address: NetworkAddress
-
-        init(_ argument: String) throws {
-            let parts = argument.split(separator: "=", maxSplits: 1)
-            guard parts.count == 2, let address = NetworkAddress(String(parts[1])), address.port != 0 else {
-                throw ValidationError(
-                    "--peer takes a device and an address, such as laptop=192.0.2.7:4433 or laptop=[2001:db8::7]:4433.")
-            }
-            (device, self.address) = (String(parts[0]), address)
-        }
-
-        var description: String { "\(device)=\(address)" }
-    }
-
     @Option(
         help: ArgumentHelp(
             "The shell that other devices get here, such as /usr/bin/fish. Default: the one of this account.",
@@ -332,7 +315,12 @@ struct UpCommand: AsyncParsableCommand {
             }
             options.discovery = discovery
         }
-        for peer in peers { options.peerAddresses[peer.device, default: []].append(peer.address) }
+        for peer in peers {
+            switch peer.place {
+            case .address(let address): options.peerAddresses[peer.device, default: []].append(address)
+            case .host(let host): options.peerHosts[peer.device, default: []].append(host)
+            }
+        }
         if !relays.isEmpty { options.relays = relays.compactMap(\.self) }
         options.relayToken = try relayToken.map(RelayCommand.token)
         if relayToken != nil, let open = relays.compactMap(\.self).first(where: { !$0.isSecure }) {

@@ -190,7 +190,7 @@ public struct ReachService: Service {
         }
         for step in node.dialer?.reach?.relaySteps(to: known.id) ?? [] { try await report(step) }
         // Not those that the preference for it rules out: nobody there is to learn where this device is.
-        let places = node.hints.places(of: known)
+        let places = await node.places(of: known)
         let permitted = node.dialer?.reach?.addresses(places, for: known.id) ?? places
         if permitted.count < places.count, let preference = node.dialer?.reach?.preference(for: known.id) {
             try await report(
