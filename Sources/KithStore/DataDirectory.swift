@@ -21,10 +21,12 @@ package enum DataDirectory {
     package static func prepare(_ directory: String) throws(KithError) {
         try checkPath(to: directory)
         var path = ""
-        for part in directory.split(separator: "/") {
+        let parts = directory.split(separator: "/")
+        for (index, part) in parts.enumerated() {
             path += "/\(part)"
-            let isLast = path.utf8.count >= directory.utf8.count - (directory.hasSuffix("/") ? 1 : 0)
-            guard unsafe mkdir(path, isLast ? 0o700 : 0o755) == 0 || errno == EEXIST || errno == EISDIR else {
+            // Only the folder itself is nobody else's.
+            let mode: mode_t = index == parts.count - 1 ? 0o700 : 0o755
+            guard unsafe mkdir(path, mode) == 0 || errno == EEXIST || errno == EISDIR else {
                 throw SecretFile.failure("make the data directory", path, errno)
             }
         }

@@ -51,6 +51,14 @@ import Musl
         #expect(throws: KithError(.invalid, "")) { try DataDirectory.check(folder.path) }
     }
 
+    @Test(arguments: ["/a/data", "/a/data/", "/a//data", "//a/data//", "/data//"])
+    func `a folder that is made is for its owner alone, however its path is spelled`(spelling: String) throws {
+        let folder = try TemporaryFolder()
+        try DataDirectory.prepare(folder.path + spelling)
+        var info = stat()
+        #expect(stat(folder.path + spelling, &info) == 0 && info.st_mode & 0o777 == 0o700)
+    }
+
     @Test func `a way that another user made or could change is refused`() throws {
         let folder = try TemporaryFolder()
         let open = folder.path + "/open"
