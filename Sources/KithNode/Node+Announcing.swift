@@ -149,7 +149,7 @@ extension Node {
         peerStates.note(device, isConnected: all.contains { $0.isPaired && $0.link.isOpen })
     }
 
-    /// The paired devices that are connected, then each that comes or goes.
+    /// The paired devices that are connected, then each that comes or goes, until the node stops.
     ///
     /// A device comes once, however many connections lead to it, and has gone when it had none for
     /// ``Options/peerGrace``.

@@ -40,6 +40,7 @@ extension Node {
         }
         cancelOwnCalls(Self.stopping)
         await stopServices()
+        peerStates.end()
         audit.flush()
     }
 

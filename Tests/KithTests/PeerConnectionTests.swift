@@ -104,6 +104,15 @@ private func open(_ name: String, _ services: [any Service], in folder: String) 
         }
     }
 
+    @Test func `who follows which devices come and go is told that this one has stopped`() async throws {
+        let folder = try TemporaryFolder()
+        let device = try await open("phone", [], in: folder.path)
+        let before = device.peerChanges()
+        try await device.whileRunning {}
+        for await _ in before {}
+        for await _ in device.peerChanges() {}
+    }
+
     @Test(arguments: [true, false])
     func `two that call each other at the same moment are up once, and down once`(staysInviter: Bool) async throws {
         let folders = [try TemporaryFolder(), try TemporaryFolder()]

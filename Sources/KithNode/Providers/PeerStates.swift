@@ -14,6 +14,7 @@ final class PeerStates: Sendable {
         var leaving: [DeviceID: TimerQueue.Ticket] = [:]
         var next: UInt64 = 0
         var followers: [UInt64: AsyncStream<Registry.Peer>.Continuation] = [:]
+        var isOver = false
     }
 
     private let grace: Duration
@@ -38,11 +39,13 @@ final class PeerStates: Sendable {
     /// The devices that are connected.
     var connected: Set<DeviceID> { content.withLock { $0.connected } }
 
-    /// Those that are connected, and each change from now on; of more than 256 that nobody has taken, the newest.
+    /// Those that are connected, and each change from now on, until ``end()``; of more than 256 that nobody has taken, the
+    /// newest.
     func changes() -> AsyncStream<Registry.Peer> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: Registry.Peer.self, bufferingPolicy: .bufferingNewest(Self.bufferLimit))
-        let number = content.withLock { content in
+        let number = content.withLock { content -> UInt64? in
+            guard !content.isOver else { return nil }
             content.next += 1
             content.followers[content.next] = continuation
             for device in content.connected.sorted(by: { $0.description < $1.description }) {
@@ -50,10 +53,24 @@ final class PeerStates: Sendable {
             }
             return content.next
         }
+        guard let number else {
+            continuation.finish()
+            return stream
+        }
         continuation.onTermination = { [weak self] _ in
             self?.content.withLock { _ = $0.followers.removeValue(forKey: number) }
         }
         return stream
+    }
+
+    /// Ends the changes of whoever follows them, and of whoever will: the node has stopped.
+    func end() {
+        let followers = content.withLock { content in
+            content.isOver = true
+            defer { content.followers = [:] }
+            return content.followers.values
+        }
+        for follower in followers { follower.finish() }
     }
 
     /// Notes whether a paired device has a connection now.
