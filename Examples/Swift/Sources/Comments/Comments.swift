@@ -3,11 +3,9 @@
 
 import Kith
 import KithClient
-import KithForward
 import KithGroups
 import KithMLS
 import KithNode
-import KithShell
 import KithStore
 import KithTelemetry
 import KithTrust
@@ -236,27 +234,6 @@ func intercept(_ options: inout Device.Options, while isOpen: @escaping @Sendabl
 
 func trace(_ options: inout Device.Options) {
     options.interceptors = [CallTracing()]
-}
-
-// MARK: - Services of ours
-
-func forward(by client: Client) async throws {
-    let forwards = ForwardSet([try Forward.Rule(.local, parsing: "8080:localhost:80")])
-    try await forwards.whileUp(to: "laptop", client: client) { running in
-        print(running.rules.flatMap(\.listening))
-    }
-}
-
-func run(by client: Client) async throws {
-    let session = try await ShellSession.open(.init(commandLine: "make test"), on: "laptop", client: client)
-    try await session.endInput()
-    for try await event in session.events {
-        switch event {
-        case .output(let bytes), .errorOutput(let bytes): print(String(decoding: bytes, as: UTF8.self))
-        case .exited(let exit): print(exit.shellStatus)
-        default: break
-        }
-    }
 }
 
 // MARK: - Groups
