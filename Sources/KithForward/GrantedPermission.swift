@@ -75,7 +75,8 @@ struct GrantedPermission: ForwardPermission {
     private func refusal(_ detail: String) -> KithError {
         let grant = "forward:\(detail)"
         return KithError(
-            .denied, "This needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
+            .denied,
+            "This needs the grant \(grant). On the other device: kith grant \(name) --add \(shellWord("\(grant)"))")
     }
 
     /// The name would have been right: it leads to the device itself or a place like that, which is granted by address.

@@ -32,7 +32,7 @@ extension Access {
     private static func lacking(_ grant: String, name: String) -> KithError {
         KithError(
             .denied,
-            "This needs the grant \(grant). On the other device: kith grant \(name) --add \(grant)")
+            "This needs the grant \(grant). On the other device: kith grant \(name) --add \(shellWord(grant))")
     }
 
     /// The right that an allowed call relied on, for the audit log.

@@ -83,30 +83,6 @@ extension ShellService.Options {
 
     /// A line that a POSIX shell, and fish, splits into exactly these words.
     package static func commandLine(for words: [String]) -> String {
-        words.map(quoted).joined(separator: " ")
-    }
-
-    private static func quoted(_ word: String) -> String {
-        let isPlain = word.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-            // % + , - . / : = @ _
-            case 0x25, 0x2B, 0x2C, 0x2D, 0x2E, 0x2F, 0x3A, 0x3D, 0x40, 0x5F: true
-            default: false
-            }
-        }
-        if isPlain, !word.isEmpty { return word }
-        var result = "'"
-        for character in word.unicodeScalars {
-            // A quote and a backslash stand outside of the quotes: fish gives both a meaning inside.
-            if character == "'" || character == "\\" {
-                result += "'\\"
-                result.unicodeScalars.append(character)
-                result += "'"
-            } else {
-                result.unicodeScalars.append(character)
-            }
-        }
-        return result + "'"
+        words.map(shellWord).joined(separator: " ")
     }
 }

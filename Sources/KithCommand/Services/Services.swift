@@ -55,7 +55,7 @@ struct ServicesCommand: AsyncParsableCommand {
         guard !services.isEmpty else {
             let name = device.map(printable) ?? "this device"
             return note(
-                "\(name) offers this device nothing. What it may call is granted there: `kith grant NAME --add node:math/*`."
+                "\(name) offers this device nothing. What it may call is granted there: `kith grant NAME --add 'node:math/*'`."
             )
         }
         let names = try await deviceNames()

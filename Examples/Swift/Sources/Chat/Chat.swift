@@ -12,7 +12,7 @@ struct Line: Codable, Sendable {
 /// Whoever comes late reads what was said in the last hour.
 @main struct Main {
     static func main() async throws {
-        // To hear a device, and to be heard by it: `kith grant phone --add node:chat/*`.
+        // To hear a device, and to be heard by it: `kith grant phone --add 'node:chat/*'`.
         try await withTwoDevices([.node(pattern: "chat/*")]) { phone, laptop in
             var hears = try laptop.subscribe("chat/*", as: Line.self, lookBack: .seconds(3_600)).makeAsyncIterator()
             try say("Is anybody home?", from: "phone", on: phone)

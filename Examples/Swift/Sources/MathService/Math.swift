@@ -9,7 +9,7 @@ enum Math {
             var b: Int
         }
         typealias Output = Int
-        /// A device needs a grant of this service's own: `kith grant phone --add node:math.add`, or `node:math.*`.
+        /// A device needs a grant of this service's own: `kith grant phone --add node:math.add`, or `'node:math.*'`.
         static let header = MethodHeader.action("math.add", by: .grant(.node), "Adds two numbers.")
     }
 
