@@ -6,9 +6,12 @@ import json, os, socket, sys, threading, time
 
 class Service:
     def __init__(self, directory, name, **methods):  # each is what it is declared as, and a function
-        path = socket.socket(socket.AF_UNIX)
-        path.connect(os.path.join(directory, "kith.sock"))
-        self.lines, self.lock, self.streams = path.makefile("rwb"), threading.Lock(), {}
+        place = os.path.join(directory, "kith.sock")
+        if os.path.exists(place + ".path"):  # where the directory's own path is too long for a socket
+            place = open(place + ".path").read().strip()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(place)
+        self.lines, self.lock, self.streams = connection.makefile("rwb"), threading.Lock(), {}
         self.functions = {f"{name}/{word}": function for word, (_, function) in methods.items()}
         self.send(id=1, method="rpc.hello", params={"protocol": 2})
         declared = [dict(declaration, name=word) for word, (declaration, _) in methods.items()]

@@ -2,7 +2,7 @@
 """follow.py DIRECTORY copy FROM TO | shell COMMAND | pair INVITATION: one of three, followed to its end."""
 
 import base64, sys
-from kith import Device
+from kith_socket import Device
 
 directory, what, *rest = sys.argv[1:]
 device = Device(directory)
@@ -23,6 +23,12 @@ elif what == "shell":
 elif what == "pair":
     pairing = device.open("pairing.join", {"invitation": rest[0]})
     for event in pairing:
-        print(event, flush=True)
-        if "compare" in event:
-            pairing.send({"accept": True})
+        if compare := event.get("compare"):
+            answer = input(f"{compare['code']}: does {compare['name']} show the same? [y/N] ")
+            pairing.send({"accept": answer.strip().lower() in ("y", "yes")})
+        elif failed := event.get("failed"):
+            sys.exit(failed["message"])
+        elif paired := event.get("paired"):
+            print("paired with", paired["_0"]["name"])
+            sys.exit()
+    sys.exit("the pairing was not finished")

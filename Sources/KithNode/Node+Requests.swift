@@ -98,7 +98,9 @@ extension Node {
 
     private static func nobody(_ path: String) -> KithError {
         KithError(
-            .unsupported, "No device that is connected serves \(path.prefix(bytes: 128)).")
+            .unsupported,
+            "No device that is connected serves \(path.prefix(bytes: 128)). Only services with an `info` are announced, and only to devices that hold a grant for the method."
+        )
     }
 
     /// Makes a request to this device or to another that has announced the path, as its policy says.
@@ -135,8 +137,6 @@ extension Node {
             switch choice {
             case .ask(let device):
                 do {
-                    return try await ask(
-                        device, attempt, options, until: deadline, here: { try await here($0, own) }, there: there)
                     var options = options
                     // It does not wait long for one when there is another.
                     if attempt.isIdempotent, policy.failsOver,
@@ -144,6 +144,8 @@ extension Node {
                     {
                         options.silenceLimit = self.options.heartbeat
                     }
+                    return try await ask(
+                        device, attempt, options, until: deadline, here: { try await here($0, own) }, there: there)
                 } catch {
                     guard try attempt.failed(device, Self.outward(error)) else { throw error }
                     logger.debug(

@@ -11,7 +11,7 @@ import Synchronization
 /// is no daemon waits for one, trying ever less often, as long as ``Options/patience`` and its own time limit allow.
 ///
 /// ```swift
-/// let client = Client(ReconnectingCarrier(directory: Device.defaultDirectory(environment: environment)))
+/// let client = Client(ReconnectingCarrier(directory: "/home/ana/.local/share/kith"))
 /// ```
 public final class ReconnectingCarrier: Carrier {
     /// The patience with a daemon that is gone.

@@ -7,9 +7,9 @@ import Testing
     private static let follow = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
         .appendingPathComponent("../../Examples/Python/follow.py").standardizedFileURL.path
 
-    private func follow(_ machine: Machine, _ words: String...) async throws -> Machine.Outcome {
+    private func follow(_ machine: Machine, _ words: String..., input: String = "") async throws -> Machine.Outcome {
         try await machine.start(
-            ["python3", Self.follow, machine.data] + words, byEnvironment: true,
+            ["python3", Self.follow, machine.data] + words, input: Data(input.utf8), byEnvironment: true,
             program: URL(fileURLWithPath: "/usr/bin/env")
         ).outcome(seconds: 60)
     }
@@ -30,9 +30,13 @@ import Testing
         let shell = try await follow(phone, "shell", "echo $((6 * 7)); exit 3")
         #expect(shell.output == "42\n" && shell.status == 3, "\(shell)")
 
-        let made = try await laptop.kith(["invite", "--yes", "--text"])
-        let pairing = try await follow(phone, "pair", made.output.trimmingCharacters(in: .whitespacesAndNewlines))
-        #expect(pairing.output.contains("compare") && pairing.output.contains("paired"), "\(pairing)")
+        for (answer, status) in [("n\n", 1), ("y\n", 0)] as [(String, Int32)] {
+            let made = try await laptop.kith(["invite", "--yes", "--text"])
+            let invitation = made.output.trimmingCharacters(in: .whitespacesAndNewlines)
+            let pairing = try await follow(phone, "pair", invitation, input: answer)
+            #expect(pairing.output.contains("does laptop show the same?") && pairing.status == status, "\(pairing)")
+            #expect(pairing.output.contains("paired with laptop") == (status == 0), "\(pairing)")
+        }
         #expect(try await phone.expect("devices").contains("laptop"))
         await laptop.remove()
     }

@@ -118,6 +118,7 @@ import Testing
         case .confirmed(let change): show(change)
         case .lost(let retry): show(retry)
         case .pending: break
+        @unknown default: break
         }
         return removed
     }

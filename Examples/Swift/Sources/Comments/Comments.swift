@@ -203,8 +203,8 @@ func pipe() async throws {
     while let bytes = try await pipe.right.read(upTo: 4096) { print(bytes) }
 }
 
-func reconnect(environment: [String: String]) -> Client {
-    let client = Client(ReconnectingCarrier(directory: Device.defaultDirectory(environment: environment)))
+func reconnect() -> Client {
+    let client = Client(ReconnectingCarrier(directory: "/home/ana/.local/share/kith"))
     return client
 }
 

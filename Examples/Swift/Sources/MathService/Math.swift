@@ -29,6 +29,9 @@ enum Math {
 
 /// The code that serves them.
 struct MathService: Service {
+    /// Connected devices that hold a grant for one of its methods are told of it, and find it by `.any`.
+    let info = ServiceInfo("math", "Adds numbers.")
+
     var handlers: [Handler] {
         [
             .call(Math.Add.self) { input, context in

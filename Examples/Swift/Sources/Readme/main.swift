@@ -13,6 +13,7 @@ enum Add: Method {
 }
 
 struct MathService: Service {
+    let info = ServiceInfo("math", "Adds numbers.")
     var handlers: [Handler] { [.call(Add.self) { input, _ in input.reduce(0, &+) }] }
 }
 

@@ -1,6 +1,6 @@
 """Calls a running Kith device through its socket: see Documentation/Socket.md."""
 
-import base64, collections, json, os, socket, sys
+import base64, collections, json, os, socket
 
 
 class KithError(Exception):
@@ -9,9 +9,13 @@ class KithError(Exception):
 
 class Device:
     def __init__(self, directory):
-        path = socket.socket(socket.AF_UNIX)
-        path.connect(os.path.join(directory, "kith.sock"))
-        self.lines, self.count = path.makefile("rwb"), 0
+        place = os.path.join(directory, "kith.sock")
+        if os.path.exists(place + ".path"):  # where the directory's own path is too long for a socket
+            with open(place + ".path") as file:
+                place = file.read().strip()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(place)
+        self.lines, self.count = connection.makefile("rwb"), 0
         self.waiting = collections.defaultdict(collections.deque)  # by request: what has come of it
         self.call("rpc.hello", {"protocol": 2})
 
@@ -53,4 +57,5 @@ class Stream:
     def __iter__(self):
         while (notice := self.device.next(self.number))["method"] != "$/end":
             if notice["method"] == "$/message":
-                yield notice["params"].get("message") or base64.b64decode(notice["params"]["bytes"])
+                params = notice["params"]
+                yield params["message"] if "message" in params else base64.b64decode(params["bytes"])
