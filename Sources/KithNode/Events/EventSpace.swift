@@ -42,6 +42,11 @@ extension EventSpace {
     /// The subscription is in place when this returns, on this device; other devices learn of it as soon as they are
     /// connected.
     ///
+    /// Another device's events come only when that device has granted this one `node:TOPIC`, as by `kith grant phone --add
+    /// 'node:sensors/>'` there; with the usual ``SubscriptionOptions/from`` this one must have granted it the same, too. In
+    /// a grant, unlike here, a `*` at the end stands for any number of names: `node:sensors/*` is enough for all beneath
+    /// `sensors`.
+    ///
     /// - Throws: `KithError` `.invalid` for what is no path.
     public func subscribe<Message: Decodable & Sendable>(
         _ pattern: String, as type: Message.Type = Message.self, options: SubscriptionOptions = SubscriptionOptions()
