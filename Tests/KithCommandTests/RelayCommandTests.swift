@@ -31,6 +31,35 @@ import Testing
         await machine.remove()
     }
 
+    @Test(.enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/openssl")))
+    func `a certificate in files is read again on SIGHUP, and the one before stays where it is no good`() async throws {
+        let machine = try Machine("relay")
+        let (chain, key) = (machine.path("chain.pem"), machine.path("key.pem"))
+        func make() async throws {
+            _ = try await Pebble.output(
+                "openssl",
+                [
+                    "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
+                    "-out", chain, "-days", "2", "-subj", "/CN=localhost",
+                ])
+        }
+        try await make()
+        let running = try machine.start([
+            "relay", "--cert", chain, "--key", key, "--listen", "127.0.0.1:0", "--listen-quic", "none", "--stun", "none",
+        ])
+        defer { running.process.terminate() }
+        try await eventually { running.soFar.contains("URL") }
+        try Data("no certificate".utf8).write(to: URL(fileURLWithPath: chain))
+        kill(running.process.processIdentifier, SIGHUP)
+        try await eventually { running.errorSoFar.contains("The one before stays in use.") }
+        try await make()
+        kill(running.process.processIdentifier, SIGHUP)
+        try await eventually { running.errorSoFar.contains("There is a new certificate in \(chain).") }
+        running.process.terminate()
+        #expect(try await running.outcome(seconds: 30).status == 0)
+        await machine.remove()
+    }
+
     private func network(_ machine: Machine) async throws -> String {
         try await machine.kith(["doctor", "--network"]).output
     }

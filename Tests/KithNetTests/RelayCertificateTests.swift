@@ -1,3 +1,4 @@
+import Foundation
 import KithIdentity
 import KithReach
 import KithRelayServer
@@ -45,6 +46,46 @@ struct RelayCertificateTests {
             device.client.connect()
             await device.connected()
             await device.client.close()
+        }
+    }
+
+    @Test func `one that was renewed in its files is shown to those who come, and a bad one is not`() async throws {
+        let (before, after) = (try TemporaryFolder(), try TemporaryFolder())
+        try await withRelay("p256", from: -1, to: 30) { server, _, chain in
+            func client(trusting chain: String) throws -> ObservedClient {
+                let relay = try #require(RelayAddress("https://localhost:\(server.address.port)"))
+                let device = ObservedClient(relay) { $0.trustedCertificates = chain }
+                device.client.connect()
+                return device
+            }
+            let folder = String(chain.dropLast("/chain.pem".count))
+            func replace(_ name: String, by other: String) throws {
+                try Data(contentsOf: URL(fileURLWithPath: other)).write(to: URL(fileURLWithPath: "\(folder)/\(name)"))
+            }
+            let old = "\(before.path)/chain.pem"
+            try Data(contentsOf: URL(fileURLWithPath: chain)).write(to: URL(fileURLWithPath: old))
+            let first = try client(trusting: old)
+            await first.connected()
+            #expect(try !server.readCertificate())
+
+            // Half of a pair is written: the one before stays.
+            try await PythonPeer.run("certificate.py", [after.path, "-1", "60", "p256"]) { peer in
+                _ = try await peer.next(Line.self)
+                try replace("chain.pem", by: "\(after.path)/chain.pem")
+                #expect(throws: KithError(.invalid, "")) { try server.readCertificate() }
+                let second = try client(trusting: old)
+                await second.connected()
+                await second.client.close()
+                try replace("key.pem", by: "\(after.path)/key.pem")
+                #expect(try server.readCertificate())
+                #expect(try !server.readCertificate())
+            }
+            let third = try client(trusting: "\(after.path)/chain.pem")
+            await third.connected()
+            let stale = try client(trusting: old)
+            #expect(try #require(await stale.waiting()).contains("its certificate"))
+            #expect(server.clientCount == 2)
+            for device in [first, third, stale] { await device.client.close() }
         }
     }
 

@@ -38,7 +38,11 @@ struct RelayCommand: AsyncParsableCommand {
             --acme-root as well. Without a first certificate it ends and says why: let a service manager wait some
             minutes before the next start, since authorities count failures.
 
-            Without it TCP port 443 is enough (80 with --plain), and UDP ports 3478 (STUN) and 7842 (the same over
+            The files of --cert and --key are read again once an hour, and on SIGHUP (kill -HUP) where the relay has no
+            terminal: a renewed certificate is used from then on, and nobody who is connected notices. One that cannot be
+            used is said so, and the one before stays.
+
+            Without --domain TCP port 443 is enough (80 with --plain), and UDP ports 3478 (STUN) and 7842 (the same over
             QUIC), at which devices learn from where they are seen.
 
             Kith's devices come by QUIC where UDP gets through: let UDP port 443 in as well (or the port of --listen).
@@ -338,7 +342,9 @@ struct RelayCommand: AsyncParsableCommand {
         do {
             let keeper = try keeper(server)
             let command = self
-            ending = try await Signals.untilInterrupted {
+            let (hangUps, hangUp) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+            let readAgain: @Sendable () -> Void = { hangUp.yield() }
+            ending = try await Signals.untilInterrupted(onHangUp: readsAgain ? readAgain : nil) {
                 try await keeper?.open()
                 command.announce(server, keeper?.certificate)
                 try await withThrowingTaskGroup { group in
@@ -349,6 +355,7 @@ struct RelayCommand: AsyncParsableCommand {
                         presence.lead(to: rows)
                         group.addTask { await rows.run(server) }
                     }
+                    if command.cert != nil { group.addTask { await command.followCertificate(server, hangUps) } }
                     await keeper?.run()
                     try await Promise<Void>().valueUnlessCancelled()
                     group.cancelAll()

@@ -41,14 +41,19 @@ enum Signals {
     }
 
     /// Runs `work` until it is done, or cancels it when a signal asks this process to end.
+    ///
+    /// SIGHUP is no such signal where `onHangUp` takes it.
     static func untilInterrupted<Value: Sendable>(
-        _ work: @escaping @Sendable () async throws -> Value
+        onHangUp: (@Sendable () -> Void)? = nil, _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Ending<Value> {
         let signals = arriving(endings: true)
         return try await withThrowingTaskGroup(of: Ending<Value>?.self) { group in
             group.addTask { .done(try await work()) }
             group.addTask {
-                for await number in signals where number != SIGWINCH { return .interrupted(number) }
+                for await number in signals where number != SIGWINCH {
+                    guard number == SIGHUP, let onHangUp else { return .interrupted(number) }
+                    onHangUp()
+                }
                 return nil
             }
             defer { group.cancelAll() }

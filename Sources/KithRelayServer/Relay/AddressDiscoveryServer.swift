@@ -1,11 +1,8 @@
-import Foundation
 import KithIdentity
 import KithNet
 package import KithQUIC
 package import KithWire
 package import Logging
-import SwiftASN1
-import X509
 
 /// Tells clients over QUIC from where it sees them: iroh's QAD, `/iroh-qad/0`
 /// (draft-ietf-quic-address-discovery).
@@ -138,30 +135,12 @@ extension RelayServerOptions {
     /// What the relay shows to clients of QUIC: its certificate, or its key.
     var credentials: [Credential] {
         get throws(KithError) {
-            if let certificate { return [try Self.credential(certificate.chain, certificate.key)] }
+            if let certificate { return [try CertificateFiles(certificate).read().credential()] }
             guard let identity else { return [] }
             return [
                 .rawPublicKey(seed: identity.secret),
                 .x509(chain: [try SelfSignedCertificate.make(for: identity, days: 3_650)], seed: identity.secret),
             ]
-        }
-    }
-
-    private static func credential(_ chain: String, _ key: String) throws(KithError) -> Credential {
-        do {
-            let certificates = try PEMDocument.parseMultiple(pemString: String(contentsOfFile: chain, encoding: .utf8))
-                .filter { $0.discriminator == Certificate.defaultPEMDiscriminator }
-            let keys = try PEMDocument.parseMultiple(pemString: String(contentsOfFile: key, encoding: .utf8))
-                .filter { $0.discriminator.hasSuffix("PRIVATE KEY") }
-            guard let key = keys.first, !certificates.isEmpty else {
-                throw KithError(.invalid, "That is not a certificate with its key.")
-            }
-            var bytes = key.derBytes
-            defer { bytes.clear() }
-            return .certificate(chain: certificates.map(\.derBytes), privateKey: SecretBytes(bytes))
-        } catch {
-            throw KithError(
-                .invalid, "The certificate in \(chain) with the key in \(key) cannot be used.", cause: error)
         }
     }
 }

@@ -28,6 +28,7 @@ public final class RelayServer: Sendable {
     private let quic: RelayQUICListener?
     private let hub: RelayHub
     private let tls: ServerTLS
+    private let files: CertificateFiles?
     private let channels: [any Channel]
     private let group: MultiThreadedEventLoopGroup
     private let logger: Logger
@@ -78,8 +79,11 @@ public final class RelayServer: Sendable {
 
     private static func start(_ options: RelayServerOptions, _ logger: Logger) async throws(KithError) -> RelayServer {
         let context: NIOSSLContext?
-        if let files = options.certificate {
-            context = try Self.context(files.chain, files.key)
+        let files = options.certificate.map { CertificateFiles($0) }
+        if let files {
+            let content = try files.read()
+            context = try content.context()
+            files.use(content)
         } else {
             context = try options.identity.map { key throws(KithError) in try Self.context(key) }
         }
@@ -124,7 +128,7 @@ public final class RelayServer: Sendable {
             let discovery = await Self.discovery(options, hub.counters, logger)
             return RelayServer(
                 bound, stunAddress: NetworkAddress(stunChannels.first?.localAddress), httpAddress: httpAddress,
-                discovery, quic, hub, tls, channels + stunChannels, group, logger)
+                discovery, quic, hub, (tls, files), channels + stunChannels, group, logger)
         } catch {
             try? await group.shutdownGracefully()  // nothing runs on it
             if let error = error as? KithError { throw error }
@@ -186,6 +190,22 @@ public final class RelayServer: Sendable {
     package func use(_ certificate: RelayCertificate) throws(KithError) {
         tls.use(try certificate.context())
         discovery?.use(certificate)
+    }
+
+    /// Reads the files of its certificate, and takes what is in them for those who connect from now on if it has changed;
+    /// clients that are connected stay as they are.
+    ///
+    /// - Returns: true when it has changed.
+    /// - Throws: `KithError` `.invalid` when it cannot be used: the one before stays in use.
+    package func readCertificate() throws(KithError) -> Bool {
+        guard let files else { return false }
+        let content = try files.read()
+        guard !files.isUsed(content) else { return false }
+        let (context, credential) = (try content.context(), try content.credential())
+        tls.use(context)
+        discovery?.use([credential])
+        files.use(content)
+        return true
     }
 
     /// Tells clients over QUIC from where they are seen; a relay that cannot does without.
@@ -253,19 +273,6 @@ public final class RelayServer: Sendable {
         }
     }
 
-    private static func context(_ chain: String, _ key: String) throws(KithError) -> NIOSSLContext {
-        do {
-            let certificates = try NIOSSLCertificate.fromPEMFile(chain).map { NIOSSLCertificateSource.certificate($0) }
-            let privateKey = try NIOSSLPrivateKey(file: key, format: .pem)
-            return try NIOSSLContext(configuration: .relay(certificates, .privateKey(privateKey)))
-        } catch {
-            throw KithError(
-                .invalid,
-                "The certificate in \(chain) with the key in \(key) cannot be used: both are PEM files, and belong together.",
-                cause: error)
-        }
-    }
-
     /// The bytes before the 32 of an Ed25519 key in PKCS #8 (RFC 8410 §7).
     private static let ed25519PKCS8: [UInt8] = [
         0x30, 0x2E, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
@@ -290,12 +297,14 @@ public final class RelayServer: Sendable {
 
     private init(
         _ address: NetworkAddress, stunAddress: NetworkAddress?, httpAddress: NetworkAddress?,
-        _ discovery: AddressDiscoveryServer?, _ quic: RelayQUICListener?, _ hub: RelayHub, _ tls: ServerTLS,
-        _ channels: [any Channel], _ group: MultiThreadedEventLoopGroup, _ logger: Logger
+        _ discovery: AddressDiscoveryServer?, _ quic: RelayQUICListener?, _ hub: RelayHub,
+        _ certificate: (tls: ServerTLS, files: CertificateFiles?), _ channels: [any Channel],
+        _ group: MultiThreadedEventLoopGroup, _ logger: Logger
     ) {
         (self.address, self.stunAddress, self.httpAddress) = (address, stunAddress, httpAddress)
         (self.discovery, self.quic, quicAddress) = (discovery, quic, quic?.address)
-        (self.hub, self.tls, self.channels, self.group, self.logger) = (hub, tls, channels, group, logger)
+        (self.hub, self.channels, self.group, self.logger) = (hub, channels, group, logger)
+        (tls, files) = certificate
     }
 
     /// Stops: tells every client when to come back, each at a time of its own, and closes.
