@@ -71,6 +71,12 @@ public final class Device: Sendable {
         public var keyLogFile: String?
         /// The shell that others get here, absolute; `nil`: the one of the account.
         public var shell: String?
+        /// The variables that others may set in shells here, beside those of language, time zone and colours; a `*` at the
+        /// end of a name stands for anything.
+        ///
+        /// Whoever may run one command alone (`shell:command=`) sets none. A variable can be as good as a command
+        /// (`LD_PRELOAD`).
+        public var acceptedEnvironment: [String] = []
         /// The screen it shows: `auto` is the X server that `DISPLAY` names, or the only one of the machine; `x11::0` that
         /// one; `vnc://localhost:5901` that of a VNC server; `none`.
         public var screen = "auto"
@@ -91,14 +97,14 @@ public final class Device: Sendable {
         public var discovery: LocalDiscovery.Options?
         /// Addresses at which paired devices are looked for first, by their names here or their DeviceIDs.
         public var peerAddresses: [String: [NetworkAddress]] = [:]
+        /// Hosts at which they are looked for, likewise; looked up each time a device is dialed.
+        public var peerHosts: [String: [HostAndPort]] = [:]
         /// The relays at which it is to be found, the preferred first; kept.
         ///
         /// `nil`: those kept, or those of the invitation it was paired by. A relay learns who meets whom and when, never
         /// what they say.
         public var relays: [RelayAddress]?
         /// The token that relays want; kept with ``relays``.
-        /// Hosts at which they are looked for, likewise; looked up each time a device is dialed.
-        public var peerHosts: [String: [HostAndPort]] = [:]
         public var relayToken: String?
         /// The directories that know where devices are, and are told at which relays this one is; kept.
         ///

@@ -116,6 +116,7 @@ struct DeviceParts: Sendable {
         if options.services.shell {
             var shells = ShellService.Options()
             shells.shell = options.shell
+            shells.acceptedEnvironment += options.acceptedEnvironment
             try node.add(ShellService(options: shells, logger: options.logger))
         }
         if options.services.files { try node.add(FilesService(logger: options.logger)) }

@@ -13,6 +13,25 @@ import Testing
         }
     }
 
+    @Test func `a caller sets the variables that this end accepts`() async throws {
+        let (laptop, phone) = (try Machine("laptop"), try Machine("phone"))
+        try await laptop.up("--accept-env", "EDITOR", "--accept-env", "GIT_*")
+        try await phone.up()
+        try await laptop.invite(phone, "shell")
+        let outcome = try await phone.kith([
+            "shell", "laptop", "--env", "EDITOR=ed", "--env", "GIT_DIR=/x", "--env", "EDITORS=2", "--env", "LC_TIME=C",
+            "--", "env",
+        ])
+        let lines = Set(outcome.output.split(separator: "\n").map(String.init))
+        #expect(lines.isSuperset(of: ["EDITOR=ed", "GIT_DIR=/x", "LC_TIME=C"]), "\(outcome)")
+        #expect(!lines.contains("EDITORS=2"), "\(outcome)")
+        for wrong in ["", "A=B", "A*B", "A B", "1A", "**"] {
+            #expect(try await laptop.kith(["up", "--accept-env=\(wrong)"]).status == 64, "\(wrong)")
+        }
+        await laptop.remove()
+        await phone.remove()
+    }
+
     @Test func `standard input is a pipe with an end`() async throws {
         try await withTwoMachines { laptop, phone in
             try await laptop.invite(phone, "shell")

@@ -272,6 +272,28 @@ struct UpCommand: AsyncParsableCommand {
     }
 
     @Option(
+        name: .customLong("accept-env"),
+        help: ArgumentHelp(
+            "A variable that other devices may set in shells here (kith shell --env), such as EDITOR or GIT_* (repeatable), beside the usual ones: LANG, LC_*, TZ, colours.",
+            valueName: "name"),
+        transform: UpCommand.variable)
+    var acceptedEnvironment: [String] = []
+
+    /// Reads the name of a variable, or the beginning of one and a star.
+    static func variable(_ argument: String) throws -> String {
+        let name = argument.hasSuffix("*") ? argument.dropLast() : argument[...]
+        guard argument == "*" || !name.isEmpty, name.utf8.first.map({ !(0x30...0x39).contains($0) }) ?? true,
+            name.utf8.allSatisfy({ byte in
+                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+                    || byte == 0x5F
+            })
+        else {
+            throw ValidationError("--accept-env takes the name of a variable, such as EDITOR, or its beginning: GIT_*.")
+        }
+        return argument
+    }
+
+    @Option(
         name: .customLong("screen-source"),
         help: ArgumentHelp(
             "The screen that devices with a screen grant see: auto, none, an X server such as x11::0, or a VNC server such as vnc://localhost:5901. Default: auto, the X server of $DISPLAY.",
@@ -301,6 +323,7 @@ struct UpCommand: AsyncParsableCommand {
         options.port = port
         options.apiPort = apiPort
         options.shell = shell
+        options.acceptedEnvironment = acceptedEnvironment
         options.screen = screen
         options.screenPasswordFile = screenPasswordFile
         globals.trace(&options)
@@ -482,6 +505,7 @@ struct UpCommand: AsyncParsableCommand {
         if let port { arguments += ["--port", String(port)] }
         if let metrics { arguments += ["--metrics", metrics.description] }
         if let shell { arguments += ["--shell", shell] }
+        for name in acceptedEnvironment { arguments += ["--accept-env", name] }
         // Also what is usual: the file of settings, which is read again, may say otherwise.
         arguments += ["--screen-source", screen]
         if let screenPasswordFile { arguments += ["--screen-source-password-file", screenPasswordFile] }
