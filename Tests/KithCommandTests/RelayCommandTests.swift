@@ -39,13 +39,15 @@ import Testing
             _ = try await Pebble.output(
                 "openssl",
                 [
-                    "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
+                    "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                    key,
                     "-out", chain, "-days", "2", "-subj", "/CN=localhost",
                 ])
         }
         try await make()
         let running = try machine.start([
-            "relay", "--cert", chain, "--key", key, "--listen", "127.0.0.1:0", "--listen-quic", "none", "--stun", "none",
+            "relay", "--cert", chain, "--key", key, "--listen", "127.0.0.1:0", "--listen-quic", "none", "--stun",
+            "none",
         ])
         defer { running.process.terminate() }
         try await eventually { running.soFar.contains("URL") }
