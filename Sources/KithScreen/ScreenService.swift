@@ -73,7 +73,7 @@ package final class ScreenService: Service {
             .stream(Screen.Clipboard.self) { try await self.clipboard($0, $1, $2) }.limited(to: 4),
             .stream(Screen.Chat.self) { try await self.chat($0, $1, $2) }.limited(to: 4),
             .call(ScreenSessions.List.self) { _, _ in ScreenSessions.List.Output(sessions: self.host.descriptions) },
-            .stream(ScreenSessions.Watch.self) { _, _, pending in try await self.watch(pending) },
+            .stream(ScreenSessions.Watch.self) { _, _, pending in try await self.watch(pending) }.endingAtShutdown(),
             .stream(ScreenSessions.Talk.self) { input, _, pending in try await self.talk(input, pending) },
             .call(ScreenSessions.Decide.self) { input, _ in try self.host.decide(input.session, input.permissions) },
             .call(ScreenSessions.Change.self) { input, _ in try await self.change(input) },

@@ -50,6 +50,15 @@ import Glibc
         throw KithError(.closed, "The events ended: \(all)")
     }
 
+    /// The first event of a location; before it there is nothing but that its library was made and opened.
+    private func location(
+        in stream: MethodStream<LibraryEvents.Delivery, Nothing>
+    ) async throws -> LibraryEvents.Numbered {
+        let all = try await events(stream) { $0.resource == .location }
+        #expect(all.dropLast().allSatisfy { $0.event.resource == .library }, "\(all)")
+        return try #require(all.last)
+    }
+
     private func ends(_ job: String) -> (LibraryEvent) -> Bool {
         { event in
             guard case .jobChanged(let other) = event else { return false }
@@ -126,8 +135,7 @@ import Glibc
             // What those are told of that want no jobs.
             _ = try await client.locations.add(.init(path: Files.Path(folder)))
             for stream in none {
-                let first = try #require(try await events(stream, until: { _ in true }).first)
-                #expect(first.event.resource == .location)
+                _ = try await location(in: stream)
             }
             for stream in none + [all, one] { stream.abort(.cancelled) }
         }
@@ -171,14 +179,13 @@ import Glibc
                 let begin = try #require(try await events(mine, until: ends(id)).first)
                 mine.abort(.cancelled)
                 _ = try await own.locations.add(.init(path: Files.Path(folder)))
-                let first = try #require(try await events(theirs, until: { _ in true }).first)
-                #expect(first.event.resource == .location && first.sequence > begin.sequence)
+                #expect(try await location(in: theirs).sequence > begin.sequence)
 
                 // Nor of what is remembered, nor by a word for it.
                 let before = LibraryEvents.Position(epoch: begin.epoch, sequence: begin.sequence - 1)
                 let again = try await follow(phone.client, .init(after: before), on: "laptop")
                 defer { again.abort(.cancelled) }
-                #expect(try await events(again, until: { _ in true }).first?.event.resource == .location)
+                _ = try await location(in: again)
                 await #expect(throws: KithError(.denied, "")) {
                     _ = try await follow(phone.client, .init(job: String(id.prefix(8))), on: "laptop")
                 }
