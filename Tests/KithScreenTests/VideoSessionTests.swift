@@ -141,6 +141,18 @@ struct VideoSessionTests {
         #expect(seen.filter { $0 }.count >= 2 && seen.contains(false))
     }
 
+    @Test("On a screen that has become smaller no picture reaches beyond it")
+    func smaller() {
+        var sender = VideoSender(VideoWorker {}, quality: 80)
+        let (wide, tall) = (
+            PixelRectangle(x: 0, y: 0, width: 320, height: 200), PixelRectangle(x: 0, y: 0, width: 200, height: 300)
+        )
+        let now = ContinuousClock.now
+        #expect(sender.place(around: [wide], at: now) == wide)
+        sender.startAnew()
+        #expect(sender.place(around: [tall], at: now) == tall)
+    }
+
     @Test("The bytes of a frame follow the quality, twice as many each twenty steps")
     func quality() {
         let screen = 1_920 * 1_080

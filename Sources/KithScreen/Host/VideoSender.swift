@@ -46,6 +46,8 @@ struct VideoSender {
     mutating func startAnew() {
         beginning += 1
         waiting = PixelRegion()
+        // The screen may be smaller now than the picture was.
+        picture = VideoPicture()
         wantsKey = true
         // The viewer drops the parts of a frame that never ends when the next begins.
         outgoing = nil
@@ -75,12 +77,17 @@ struct VideoSender {
         waiting.isEmpty || !worker.isIdle ? nil : last.map { $0 + frameTime } ?? .now
     }
 
+    /// The place of the frame that shows these regions.
+    mutating func place(around regions: [PixelRectangle], at now: ContinuousClock.Instant) -> PixelRectangle? {
+        picture.place(around: regions, at: now)
+    }
+
     /// Begins a frame; false when no codec takes a picture of what moves.
     mutating func start(
         _ regions: [PixelRectangle], rate: Double, every frameTime: Duration, of screen: borrowing PixelView,
         at now: ContinuousClock.Instant
     ) -> Bool {
-        guard let place = picture.place(around: regions, at: now) else { return false }
+        guard let place = place(around: regions, at: now) else { return false }
         last = now
         let area = regions.reduce(0) { $0 + $1.area }
         let bytes = Self.frameBytes(area: area, quality: quality, rate: rate, every: frameTime)
