@@ -83,18 +83,9 @@ extension Devices.Info {
     var grantTexts: [String] {
         grants.map { grant in
             let end = grantEnds?.first { $0.grant == grant }
-            return printable(grant.description) + (end.map { " (until \(moment($0.time)))" } ?? "")
+            return printable(grant.description) + (end.map { " (until \(LongListing.time($0.time)))" } ?? "")
         }
     }
-}
-
-/// A time of day, with its date where that is not today's.
-private func moment(_ time: Int64) -> String {
-    let date = Date(timeIntervalSince1970: Double(time))
-    let format = Date.ISO8601FormatStyle(timeZone: .current).year().month().day().dateTimeSeparator(.space)
-        .time(includingFractionalSeconds: false)
-    let text = String(date.formatted(format).prefix(16))
-    return Calendar.current.isDateInToday(date) ? String(text.suffix(5)) : text
 }
 
 extension Grant: ExpressibleByArgument {
