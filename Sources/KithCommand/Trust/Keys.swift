@@ -11,7 +11,7 @@ struct KeysCommand: ParsableCommand {
         discussion: helpText(
             """
               kith keys                      the root key, networks, profiles, labels: which there are, never a secret
-              kith keys network family       a key that all your devices get, for what the family may read
+              kith keys network family       a key that all your devices get; no program can use it yet
               kith keys profile work         a key for what others encrypt to you at work; always the same one
               kith keys label backup         a key for a program of yours, made now if it was not there
 
