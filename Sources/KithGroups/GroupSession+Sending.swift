@@ -157,6 +157,13 @@ extension GroupSession {
         }
     }
 
+    /// Asks the others to remove this member, which cannot commit that itself (RFC 9420 §12.2).
+    ///
+    /// It is a member until one of them commits, as ``GroupClient/Options/commitsBeforeSending`` has them do with the next
+    /// message they send, and cannot send data meanwhile; then ``GroupEvent/removed(_:)`` comes, and ``forget()`` deletes what is left. A proposal ends with
+    /// its epoch: when a commit leaves this one out, ``GroupEvent/epochChanged(_:isOwn:retry:)`` names it among `retry`.
+    public func leave() async throws(GroupError) { try await propose(.remove(leafIndex())) }
+
     private func checkRoom() throws(GroupError) {
         guard outbox.count < client.options.waitingMessages else { throw .tooMuchWaiting }
     }

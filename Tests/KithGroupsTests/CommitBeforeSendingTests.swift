@@ -20,6 +20,28 @@ import Testing
         }
     }
 
+    @Test func `who leaves is removed with the next message of another, and reads it no more`() async throws {
+        let delivery = MemoryDelivery()
+        let sessions = try await party(["anna", "ben", "cleo"].map { try client($0, delivery) })
+        try await sessions[2].leave()
+        #expect(try await !sessions[2].isRemoved())
+        // That commit is not its to make.
+        await #expect(throws: GroupError.refused(.commitRequired)) { try await sessions[2].say("goodbye") }
+        try await sessions[0].synchronise()
+        try await sessions[0].say("one")
+        for session in sessions { #expect(try await session.synchronise().refused.isEmpty) }
+        #expect(try await sessions[0].members().count == 2)
+        #expect(try await texts(taken(sessions[1])) == ["one"])
+        let last = try await taken(sessions[2])
+        #expect(texts(last).isEmpty)
+        guard case .removed = last.last else {
+            Issue.record("not removed: \(last)")
+            return
+        }
+        #expect(try await sessions[2].isRemoved())
+        try await sessions[2].forget()
+    }
+
     @Test func `whoever loses the commit to another sends in the epoch of the winner`() async throws {
         let delivery = MemoryDelivery()
         let sessions = try await party(["anna", "ben", "cleo"].map { try client($0, delivery) })
