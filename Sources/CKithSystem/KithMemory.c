@@ -18,6 +18,31 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#ifdef __linux__
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int release_program_pages(struct dl_phdr_info *object, size_t size, void *unused) {
+    (void)size, (void)unused;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (int index = 0; index < object->dlpi_phnum; index++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[index];
+        // What can be written has been: only what is the file's alone comes back as it was.
+        if (segment->p_type != PT_LOAD || (segment->p_flags & PF_W) != 0) continue;
+        const uintptr_t start = (object->dlpi_addr + segment->p_vaddr + page - 1) & ~(page - 1);
+        const uintptr_t end = (object->dlpi_addr + segment->p_vaddr + segment->p_filesz) & ~(page - 1);
+        if (start < end) madvise((void *)start, end - start, MADV_DONTNEED);
+    }
+    return 0;
+}
+#endif
+
+void kith_release_program(void) {
+#ifdef __linux__
+    dl_iterate_phdr(release_program_pages, NULL);
+#endif
+}
 
 void kith_release_free_memory(void) {
 #ifdef __GLIBC__
@@ -31,7 +56,9 @@ void kith_keep_memory_small(void) {
     mallopt(M_ARENA_MAX, 4);
     // What is free at the end of one goes back to the system; without a number, glibc lets it grow to 64 MiB.
     mallopt(M_TRIM_THRESHOLD, 1 << 20);
-    mallopt(M_MMAP_THRESHOLD, 8 << 20);
+    // Pictures and the tables of codecs go back as soon as they are free, and leave no holes; buffers of copies, of a
+    // mebibyte at most, are taken too often for that.
+    mallopt(M_MMAP_THRESHOLD, (1 << 20) + (64 << 10));
 #endif
 }
 

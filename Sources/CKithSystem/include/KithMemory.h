@@ -6,6 +6,10 @@
 /// Gives freed memory back to the system now, where the C library is glibc, which keeps it. Nothing elsewhere.
 void kith_release_free_memory(void);
 
+/// Gives up the pages of the program and its libraries that this process has used so far: what it needs again it maps
+/// again, from what the system keeps of files. After a start most of them have done their work. Nothing elsewhere.
+void kith_release_program(void);
+
 /// From now on the allocator keeps little of what is free, at some cost where much is taken again: for a program that
 /// runs for weeks and does much once in a while. Nothing elsewhere.
 void kith_keep_memory_small(void);

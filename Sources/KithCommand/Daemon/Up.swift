@@ -317,6 +317,7 @@ struct UpCommand: AsyncParsableCommand {
         kith_raise_descriptor_limit()
         kith_forbid_core()
         kith_keep_memory_small()
+        kith_release_program()
         var options = Device.Options()
         options.logger = globals.logger
         options.name = name
@@ -359,6 +360,7 @@ struct UpCommand: AsyncParsableCommand {
         var page: MetricsPage?
         if let metrics { page = try await Self.showMetrics(at: metrics, of: &options) }
         let device = try await Device.open(directory: globals.directory, options: options)
+        kith_release_program()
         // The key is open: nobody needs it any more.
         options.passphrase = nil
         if SecretBytes.unlockedCount > 0 {
@@ -370,6 +372,7 @@ struct UpCommand: AsyncParsableCommand {
         if let plan = options.hostedRelay { relay = try await openRelay(plan, for: device) }
         let front = Front(client: device.client, asks: !yes && isatty(STDIN_FILENO) == 1)
         try await announce(device.client, as: globals.json)
+        kith_release_program()
 
         let group = ServiceGroup(
             configuration: .init(
