@@ -7,7 +7,7 @@ import KithWire
 /// Takes pictures of a screen: through memory shared with the server, or else over the connection in bands of rows.
 @safe final class X11Capture {  // the memory is mapped for as long as the object lives
     /// The bytes of one band.
-    private static let bandLimit = 2 << 20
+    private static let bandLimit = 1 << 20
 
     private let connection: X11Connection
     private var size: (width: UInt32, height: UInt32) = (0, 0)
@@ -29,7 +29,8 @@ import KithWire
         size = (width, height)
         unshare()
         guard !isRemote else { return }
-        let count = connection.format.rowBytes(Int(width)) * Int(height)
+        let rowBytes = connection.format.rowBytes(Int(width))
+        let count = min(rowBytes * Int(height), max(Self.bandLimit, rowBytes))
         if let shared = unsafe share(count) { unsafe self.shared = shared } else { isRemote = true }
     }
 
@@ -47,17 +48,18 @@ import KithWire
         let offset = Int(seen.y - area.y) * stride + Int(seen.x - area.x) * 4
         let rowBytes = connection.format.rowBytes(Int(seen.width))
         do {
-            if let shared = unsafe shared {
-                try unsafe image(seen, in: shared.segment)
-                unsafe convert(shared.memory, rowBytes, seen, to: start + offset, stride)
-                return
-            }
             let rows = max(Self.bandLimit / rowBytes, 1)
             for first in Swift.stride(from: 0, to: Int(seen.height), by: rows) {
                 let count = min(rows, Int(seen.height) - first)
                 let band = Screen.Rectangle(
                     x: seen.x, y: seen.y + Int32(first), width: seen.width, height: UInt32(count))
-                try unsafe image(band, rowBytes, to: start + offset + first * stride, stride)
+                let place = unsafe start + offset + first * stride
+                if let shared = unsafe shared {
+                    try unsafe image(band, in: shared.segment)
+                    unsafe convert(shared.memory, rowBytes, band, to: place, stride)
+                } else {
+                    try unsafe image(band, rowBytes, to: place, stride)
+                }
             }
         } catch {
             // The screen shrank, and the news of it is on its way.
