@@ -85,7 +85,7 @@ function build() {
   fill(document.body,
     h("button.skip", { type: "button", onclick: () => frame.main.focus() }, t("To the content")),
     h("header.side", own, nav, h("div.foot",
-      h("button.find", { type: "button", onclick: palette, "aria-keyshortcuts": "Control+K" }, icon("search"), h("span", t("Go to anything")), h("kbd", "Ctrl K")), theme)),
+      h("button.find", { type: "button", onclick: palette, "aria-keyshortcuts": "Control+K", "aria-label": t("Go to anything") }, icon("search"), h("span", t("Go to …")), h("kbd", "Ctrl K")), theme)),
     h("div.content", frame.strip, frame.asks, frame.main));
   asks();
 }

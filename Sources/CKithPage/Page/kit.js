@@ -47,7 +47,7 @@ const shapes = {
   jobs: "M4 6h10M4 12h16M4 18h7M17.5 4.5 20 6l-2.5 1.5z",
   log: "M6 3h9l4 4v14H6zM15 3v4h4M9 12h7M9 16h5",
   page: "M4 5h16v14H4zM4 9h16M7 7h0M10 7h0",
-  more: "M5 12h0M12 12h0M19 12h0",
+  more: "M4.4 12a.6.6 0 1 0 1.2 0 .6.6 0 1 0-1.2 0M11.4 12a.6.6 0 1 0 1.2 0 .6.6 0 1 0-1.2 0M18.4 12a.6.6 0 1 0 1.2 0 .6.6 0 1 0-1.2 0",
   down: "m6 9.5 6 6 6-6",
   right: "m9.5 6 6 6-6 6",
   up: "m6 14.5 6-6 6 6",
@@ -231,9 +231,9 @@ export function linkToPath(text) {
 /// A name for the eye: control characters and marks that turn the direction are shown, not obeyed.
 export function visible(path) {
   const text = typeof path === "string" ? path : lossy.decode(unbase64(path.bytes));
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g, (c) => {
-    const code = c.charCodeAt(0);
-    return code < 32 ? String.fromCharCode(0x2400 + code) : code === 127 ? "\u2421" : `\u27e8${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+  return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g, (c, at) => {
+    if (c === "\u200d" && /\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]*$/u.test(text.slice(0, at)) && /^\p{Extended_Pictographic}/u.test(text.slice(at + 1))) return c;
+    return `\u27e8${c.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}\u27e9`;
   });
 }
 export const name = (path, cls) => h(`bdi${cls ? "." + cls : ""}`, visible(path));
