@@ -203,7 +203,12 @@ function asks() {
       h("p.soft", entry.names.slice(0, 3).map((each, index) => [index ? ", " : "", name(each)]), entry.count > 3 ? " …" : "")),
     button("", t("Refuse"), decide(false)), button("", t("Accept"), decide(true), { cls: "primary" }));
   };
-  stops.push(wire.follow("pairing.watch", {}, pairing), wire.follow("inbox.watch", {}, offer));
+  const active = new Set();
+  const job = ({ job, removed }) => {
+    job && ["running", "queued"].includes(job.state) ? active.add(job.id) : active.delete(job?.id ?? removed);
+    badge("jobs", active.size);
+  };
+  stops.push(wire.follow("jobs.follow", {}, job), wire.follow("pairing.watch", {}, pairing), wire.follow("inbox.watch", {}, offer));
 }
 
 // MARK: The palette

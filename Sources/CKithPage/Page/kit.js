@@ -11,10 +11,10 @@ export function h(tag, props, ...children) {
     children.unshift(props);
   } else {
     for (const [key, value] of Object.entries(props)) {
-      if (value === undefined || value === null || value === false) continue;
+      if (value === undefined || value === null || (value === false && !key.startsWith("aria-"))) continue;
       if (key.startsWith("on") || key in propertyNames) node[propertyNames[key] ?? key] = value;
       else if (key === "class") node.className += (node.className ? " " : "") + value;
-      else node.setAttribute(key, value === true ? "" : value);
+      else node.setAttribute(key, value === true && !key.startsWith("aria-") ? "" : value);
     }
   }
   append(node, children);
