@@ -51,7 +51,7 @@ export class Terminal extends EventTarget {
     this.bar = h("div.termbars");
     this.back = h("div.back");
     this.screen = h("div.screen");
-    this.cursorNode = h("div.cursor", { hidden: true });
+    this.cursorNode = h("div.tcursor", { hidden: true });
     this.field = h("textarea.typing", { "aria-label": t("Terminal: what you type goes to the shell. Ctrl Shift K leaves it."), autocomplete: "off", autocorrect: "off", autocapitalize: "off", spellcheck: "false", inputmode: "text", rows: 1, wrap: "off" });
     this.scroll = h("div.scrolls", { role: "document", "aria-label": t("Screen of the terminal") }, this.back, h("div.screenbox", this.screen, this.cursorNode, this.field));
     this.probe = h("span.probe", { "aria-hidden": "true" }, "0".repeat(50));
@@ -75,7 +75,7 @@ export class Terminal extends EventTarget {
     this.cell = box.width / 50;
     this.line = Math.round(parseFloat(getComputedStyle(this.node).getPropertyValue("--size")) * 1.3);
     this.node.style.setProperty("--line", `${this.line}px`);
-    const columns = Math.max(2, Math.min(1000, Math.floor((this.box.clientWidth - 20) / this.cell))), rows = Math.max(1, Math.min(1000, Math.floor((this.box.clientHeight - 12) / this.line)));
+    const columns = Math.max(2, Math.min(1000, Math.floor((this.box.clientWidth - 26) / this.cell))), rows = Math.max(1, Math.min(1000, Math.floor((this.box.clientHeight - 12) / this.line)));
     if (this.#size?.columns === columns && this.#size?.rows === rows) return;
     const isFirst = !this.#size;
     this.#size = { columns, rows };
@@ -173,6 +173,7 @@ export class Terminal extends EventTarget {
     const atEnd = this.scroll.scrollTop + this.scroll.clientHeight >= this.scroll.scrollHeight - this.line;
     if (message.size) {
       const { columns, rows } = message.size;
+      this.#lines.clear();
       this.columns = columns;
       this.#rows = Array.from({ length: rows }, () => ({}));
       this.#nodes = this.#rows.map(() => h("div.trow"));
@@ -237,7 +238,7 @@ export class Terminal extends EventTarget {
     const cursor = this.#cursor;
     if (!cursor) return;
     this.cursorNode.hidden = !cursor.visible;
-    this.cursorNode.className = `cursor ${cursor.shape ?? "block"}${cursor.blinks ? " blinks" : ""}`;
+    this.cursorNode.className = `tcursor ${cursor.shape ?? "block"}${cursor.blinks ? " blinks" : ""}`;
     this.cursorNode.style.left = `${cursor.x}ch`;
     this.cursorNode.style.top = this.field.style.top = `calc(var(--line) * ${cursor.y})`;
     this.field.style.left = `${cursor.x}ch`;
@@ -336,8 +337,8 @@ export class Terminal extends EventTarget {
     this.#reset();
     field.onkeydown = (event) => this.#key(event);
     field.oninput = (event) => { if (!event.isComposing || this.#isPlain()) this.#typed(); };
-    field.oncompositionstart = () => field.classList.toggle("composing", !isTouch);
-    field.oncompositionend = () => { field.classList.remove("composing"); this.#typed(); };
+    field.addEventListener("compositionstart", () => field.classList.toggle("composing", !isTouch));
+    field.addEventListener("compositionend", () => { field.classList.remove("composing"); this.#typed(); });
     field.onpaste = (event) => {
       event.preventDefault();
       const text = event.clipboardData.getData("text/plain");
