@@ -15,10 +15,13 @@ HOSTILE = [b"<img src=x onerror=canary()>.txt", b"quote\"s & 'apostrophes'.txt",
            b"not utf8 \xff\xfe.txt", b"line\nbreak.txt", b"-rf", "<script>canary()</script>".replace("/", "\u2215").encode()]
 # Run in each page before anything of it.
 WATCH = """
-window.seen = { violations: [], shift: 0, canary: 0, long: 0 };
+window.seen = { violations: [], shift: 0, moved: [], canary: 0, long: 0 };
 window.canary = () => window.seen.canary++;
 document.addEventListener('securitypolicyviolation', (e) => seen.violations.push(e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sample));
-new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) seen.shift += e.value; }).observe({ type: 'layout-shift', buffered: true });
+new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) {
+    seen.shift += e.value;
+    if (e.value > 0.01) seen.moved.push(`${location.hash} ${e.value.toFixed(3)} ${e.sources.map((s) => s.node?.className ?? s.node?.nodeName).slice(0, 3)}`);
+} }).observe({ type: 'layout-shift', buffered: true });
 new PerformanceObserver((list) => { for (const e of list.getEntries()) if (e.duration > 200) seen.long++; }).observe({ type: 'longtask', buffered: true });
 """
 SCREEN = "[...document.querySelectorAll('.screen .trow')].map((row) => row.textContent).join('\\n')"
@@ -57,6 +60,7 @@ class Tour:
         context = self.browser.new_context(accept_downloads=True, **{"locale": "en-GB", "viewport": {"width": 1280, "height": 800}} | options)
         context.add_init_script(WATCH)
         page = context.new_page()
+        context.set_default_timeout(10000)
         page.on("console", lambda message: self.noise.append(f"{message.type}: {message.text}") if message.type == "error" else None)
         page.on("pageerror", lambda error: self.noise.append(f"error: {error}"))
         return page

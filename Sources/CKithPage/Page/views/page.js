@@ -5,14 +5,14 @@ import { wire, devices } from "/wire.js";
 import { themes, setTheme, switchLanguage } from "/app.js";
 
 export async function open(host) {
-	const browsers = h("div.stack"), network = h("div.stack"), about = h("dl.facts"), link = h("div.stack");
+	const browsers = h("div.stack.room"), network = h("div.stack"), about = h("dl.facts"), link = h("div.stack");
 	const look = h("div.segments", { role: "group", "aria-label": t("Appearance") }), tongue = h("div.segments", { role: "group", "aria-label": t("Language") });
 	const section = (title, text, ...content) => h("section.card.pad.setting", h("div", h("h2", title), text && h("p.soft.small", text)), h("div.stack", content));
 	const set = h("section.card.pad.setting", { hidden: true }, h("div", h("h2", t("This device")), h("p.soft.small", t("These hold for all of it, not for the page alone."))), network);
 	host.append(h("div.page", h("div.top", h("h1", t("This page"))),
 		section(t("Appearance"), t("Kept in this browser."), h("div.row", look), h("div.row", tongue)),
 		section(t("Browsers"), t("Each has a key of its own, which cannot be taken out of it. Ending one cuts it off at once."), browsers, link),
-		set, section(t("Keys"), t("Everything can be done without a mouse."), keys()), section(t("About"), undefined, about)));
+		section(t("Keys"), t("Everything can be done without a mouse."), keys()), section(t("About"), undefined, about), set));
 
 	const drawLook = () => fill(look, themes.map(([theme, words, picture]) => button(picture, t(words), () => { setTheme(theme); drawLook(); }, { "aria-pressed": (setting("theme") ?? null) === theme })));
 	drawLook();

@@ -41,7 +41,7 @@ export async function open(host, parts) {
 		const query = input.value.trim(), mine = ++turn;
 		if (!isMore) stop.abort(), (stop = new AbortController()), (next = undefined);
 		const { signal } = stop;
-		history.replaceState(null, "", query ? `#/search?q=${encodeURIComponent(query)}${place?.device ? `&on=${encodeURIComponent(place.device.name)}` : ""}` : "#/search");
+		if (location.hash.startsWith("#/search")) history.replaceState(null, "", query ? `#/search?q=${encodeURIComponent(query)}${place?.device ? `&on=${encodeURIComponent(place.device.name)}` : ""}` : "#/search");
 		if (!place) return;
 		if (!query) { clear(); return locations(); }
 		const input2 = { query, limit: 60, library: place.library.id, offsetFromUTC: -new Date().getTimezoneOffset() * 60, ...(isMore ? { after: next } : {}) }, on = place.device?.id;
@@ -106,7 +106,7 @@ export async function open(host, parts) {
 		const library = place.library.id, { signal } = stop;
 		waiting.set(box, async () => {
 			try {
-				const made = await wire.ask("media.thumbnail", { library, path: entry.path, size: look === "grid" ? 320 : 96 }, { on, signal });
+				const made = await wire.ask("media.thumbnail", { library, path: entry.path, size: 256 }, { on, signal });
 				const url = URL.createObjectURL(new Blob([unbase64(made.bytes)]));
 				thumbs.push(url);
 				fill(box, h("img", { src: url, alt: "", width: made.width, height: made.height }));
@@ -175,6 +175,6 @@ export async function open(host, parts) {
 	if (!matchMedia("(pointer: coarse)").matches) input.focus();
 	return {
 		go(to) { const text = to.query.get("q") ?? ""; if (text !== input.value.trim()) input.value = text, run(); },
-		close() { stop.abort(); watcher.disconnect(); clear(); },
+		close() { place = undefined; clearTimeout(wait); stop.abort(); watcher.disconnect(); clear(); },
 	};
 }
