@@ -1,4 +1,4 @@
-// A text as a QR code (ISO/IEC 18004, model 2, level L), as an SVG element.
+// A text in capitals and digits as a QR code (ISO/IEC 18004, model 2, level L), as an SVG element.
 
 const capitals = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ $%*+-./:";
 // For level L, by version: error correction codewords a block, and blocks.
@@ -45,67 +45,34 @@ function functionModules(version) {
 		if ((i === 0 && j === 0) || (i === 0 && j === places.length - 1) || (j === 0 && i === places.length - 1)) return;
 		for (let y = -2; y <= 2; y++) for (let x = -2; x <= 2; x++) set(cx + x, cy + y, Math.max(Math.abs(x), Math.abs(y)) !== 1);
 	}));
-	const format = (mask) => {
-		const data = (1 << 3) | mask;
-		let rest = data;
-		for (let i = 0; i < 10; i++) rest = (rest << 1) ^ ((rest >> 9) * 0x537);
-		const bits = ((data << 10) | rest) ^ 0x5412, bit = (i) => (bits >> i) & 1;
-		for (let i = 0; i < 6; i++) set(8, i, bit(i));
-		set(8, 7, bit(6)), set(8, 8, bit(7)), set(7, 8, bit(8));
-		for (let i = 9; i < 15; i++) set(14 - i, 8, bit(i));
-		for (let i = 0; i < 8; i++) set(size - 1 - i, 8, bit(i));
-		for (let i = 8; i < 15; i++) set(8, size - 15 + i, bit(i));
-		set(8, size - 8, 1);
-	};
-	format(0);
+	// Level L and mask 0 in 15 bits, twice.
+	const bits = 0b111011111000100, bit = (i) => (bits >> i) & 1;
+	for (let i = 0; i < 6; i++) set(8, i, bit(i));
+	set(8, 7, bit(6)), set(8, 8, bit(7)), set(7, 8, bit(8));
+	for (let i = 9; i < 15; i++) set(14 - i, 8, bit(i));
+	for (let i = 0; i < 8; i++) set(size - 1 - i, 8, bit(i));
+	for (let i = 8; i < 15; i++) set(8, size - 15 + i, bit(i));
+	set(8, size - 8, 1);
 	if (version >= 7) {
 		let rest = version;
 		for (let i = 0; i < 12; i++) rest = (rest << 1) ^ ((rest >> 11) * 0x1f25);
 		const bits = (version << 12) | rest;
 		for (let i = 0; i < 18; i++) { const a = size - 11 + (i % 3), b = Math.floor(i / 3); set(a, b, (bits >> i) & 1), set(b, a, (bits >> i) & 1); }
 	}
-	return { size, dark, fixed, format };
+	return { size, dark, fixed };
 }
 
-const masks = [(x, y) => (x + y) % 2, (x, y) => y % 2, (x) => x % 3, (x, y) => (x + y) % 3, (x, y) => (Math.floor(x / 3) + Math.floor(y / 2)) % 2,
-	(x, y) => ((x * y) % 2) + ((x * y) % 3), (x, y) => (((x * y) % 2) + ((x * y) % 3)) % 2, (x, y) => (((x + y) % 2) + ((x * y) % 3)) % 2];
-
-function penalty(dark, size) {
-	let sum = 0, total = 0;
-	const get = [(a, b) => dark[a][b], (a, b) => dark[b][a]];
-	for (const at of get) for (let a = 0; a < size; a++) {
-		let run = 0, history = 0;
-		for (let b = 0; b < size; b++) {
-			run = b && at(a, b) === at(a, b - 1) ? run + 1 : 1;
-			if (run === 5) sum += 3; else if (run > 5) sum++;
-			history = ((history << 1) | at(a, b)) & 0x7ff;
-			if (b >= 10 && (history === 0x5d0 || history === 0x05d)) sum += 40;
-		}
-	}
-	for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) {
-		total += dark[y][x];
-		if (x && y && dark[y][x] === dark[y][x - 1] && dark[y][x] === dark[y - 1][x] && dark[y][x] === dark[y - 1][x - 1]) sum += 3;
-	}
-	return sum + Math.floor(Math.abs(total * 20 - size * size * 10) / (size * size)) * 10;
-}
-
-/// The modules of a text: rows of 0 and 1.
+/// The modules of a text in capitals: rows of 0 and 1.
 export function modules(text) {
-	const isCapital = [...text].every((c) => capitals.includes(c)), data = new TextEncoder().encode(text);
 	for (let version = 1; version <= 40; version++) {
-		const { size, dark, fixed, format } = functionModules(version);
+		const { size, dark, fixed } = functionModules(version);
 		let free = 0;
 		for (const row of fixed) for (const each of row) free += each ? 0 : 1;
 		const whole = Math.floor(free / 8), blocks = blockCount[version - 1], correction = perBlock[version - 1], room = whole - blocks * correction;
 		const bits = [];
 		const put = (value, length) => { for (let i = length - 1; i >= 0; i--) bits.push((value >> i) & 1); };
-		if (isCapital) {
-			put(2, 4), put(text.length, version < 10 ? 9 : version < 27 ? 11 : 13);
-			for (let i = 0; i < text.length; i += 2) i + 1 < text.length ? put(capitals.indexOf(text[i]) * 45 + capitals.indexOf(text[i + 1]), 11) : put(capitals.indexOf(text[i]), 6);
-		} else {
-			put(4, 4), put(data.length, version < 10 ? 8 : 16);
-			for (const byte of data) put(byte, 8);
-		}
+		put(2, 4), put(text.length, version < 10 ? 9 : version < 27 ? 11 : 13);
+		for (let i = 0; i < text.length; i += 2) i + 1 < text.length ? put(capitals.indexOf(text[i]) * 45 + capitals.indexOf(text[i + 1]), 11) : put(capitals.indexOf(text[i]), 6);
 		if (bits.length > room * 8) continue;
 		put(0, Math.min(4, room * 8 - bits.length));
 		while (bits.length % 8) bits.push(0);
@@ -124,15 +91,8 @@ export function modules(text) {
 				if (!fixed[y][x] && index < stream.length * 8) dark[y][x] = (stream[index >> 3] >> (7 - (index & 7))) & 1, index++;
 			}
 		}
-		const flip = (mask) => { for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) if (!fixed[y][x] && !masks[mask](x, y)) dark[y][x] ^= 1; };
-		let best = 0, least = Infinity;
-		for (let mask = 0; mask < 8; mask++) {
-			flip(mask), format(mask);
-			const found = penalty(dark, size);
-			if (found < least) least = found, best = mask;
-			flip(mask);
-		}
-		flip(best), format(best);
+		// One mask for all: readers take any, and what is shown here looks random anyway.
+		for (let y = 0; y < size; y++) for (let x = y % 2; x < size; x += 2) if (!fixed[y][x]) dark[y][x] ^= 1;
 		return dark;
 	}
 	throw new RangeError("too long for a QR code");

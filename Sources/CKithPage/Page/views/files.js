@@ -52,7 +52,7 @@ export async function open(host, parts) {
 	const filter = h("input", { type: "search", placeholder: t("Filter"), "aria-label": t("Filter this folder"), autocomplete: "off", spellcheck: "false" });
 	const tools = h("div.tools"), bar = h("div.bars"), grid = h("div.list", { role: "grid", tabindex: 0, "aria-multiselectable": "true", "aria-label": t("Files") });
 	const body = h("div.filebody"), pane = h("aside.pane", { hidden: true, "aria-label": t("Preview") }), note = h("div.over");
-	const root = h("div.files", h("div.filehead", crumbs, tools), bar, body, pane);
+	const root = h("div.files", h("div.filehead", h("h1.unseen", t("Files")), crumbs, tools), bar, body, pane);
 	host.append(root);
 	const head = h("div.columns", { role: "row" }), total = h("span.soft.total");
 	const list = new LongList(grid, { height: rowHeight, draw });

@@ -38,7 +38,7 @@ function drop(tab, ends) {
 
 export async function open(host, parts) {
 	const strip = h("div.tabs", { role: "tablist", "aria-label": t("Shells") }), tools = h("div.row.termtools"), place = h("div.termplace");
-	host.append(h("div.shell", h("div.termhead", strip, tools), place));
+	host.append(h("div.shell", h("h1.unseen", t("Shell")), h("div.termhead", strip, tools), place));
 	const label = (tab) => visible(tab.device?.name ?? wire.welcome.name);
 
 	drawTabs = () => {
@@ -46,8 +46,9 @@ export async function open(host, parts) {
 			const node = h("div.tab", { class: tab === current ? "on" : undefined },
 				h("button.tabname", { type: "button", role: "tab", "aria-selected": tab === current, tabindex: tab === current ? 0 : -1, onclick: () => select(tab) },
 					h(`span.dot.${{ open: "on", lost: "warn", failed: "bad", ended: "off" }[tab.state] ?? "off"}`), h("span.cut", label(tab), tab.title ? h("span.soft", ` · ${visible(tab.title)}`) : null), tab.rang ? h("span.unseen", t("rang")) : null, tab.unseen || tab.rang ? h("span.dot.warn") : null),
-				button("close", "", (event) => closeTab(tab, event.currentTarget), { title: t("Close {name}", { name: label(tab) }), tabindex: tab === current ? 0 : -1 }));
+				button("close", "", (event) => closeTab(tab, event.currentTarget), { title: t("Close"), tabindex: -1, "aria-hidden": "true" }));
 			node.onkeydown = (event) => {
+				if (event.key === "Delete") closeTab(tab, node);
 				const to = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: tabs.length - 1 }[event.key];
 				if (to === undefined || !tabs[to]) return;
 				select(tabs[to]);
@@ -58,7 +59,7 @@ export async function open(host, parts) {
 		}));
 		const add = button("plus", "", () => chooser(add), { title: t("Another shell"), "aria-haspopup": "menu" });
 		const more = current && button("more", "", () => menu(more, [["search", t("Find …"), () => current.finder()], ["copy", t("Copy what is selected"), () => { const text = current.selected(); text ? navigator.clipboard.writeText(text).then(() => say(t("Copied."))) : say(t("Nothing is selected.")); }], ["paste", t("Paste"), () => current.pasteHere()], null,
-			["plus", t("Larger letters"), () => current.zoom(1)], ["close", t("Smaller letters"), () => current.zoom(-1)], ["eye", current.reads ? t("Do not read output aloud") : t("Read output aloud"), () => { current.reads = !current.reads; announce(current.reads ? t("New output is read.") : t("Output is not read.")); current.focus(); }]]), { title: t("More"), "aria-haspopup": "menu" });
+			["plus", t("Larger letters"), () => current.zoom(1)], ["close", t("Smaller letters"), () => current.zoom(-1)], ["eye", current.reads ? t("Do not read output aloud") : t("Read output aloud"), () => { current.reads = !current.reads; announce(current.reads ? t("New output is read.") : t("Output is not read.")); current.focus(); }], null, ["out", t("Close …"), () => closeTab(current, more)]]), { title: t("More"), "aria-haspopup": "menu" });
 		fill(tools, current?.roundTrip && h("span.soft.small.rtt", current.roundTrip), add, more);
 		if (current) title(`${current.title ? `${visible(current.title)} – ` : ""}${t("Shell on {name}", { name: label(current) })}`);
 	};
@@ -83,7 +84,7 @@ export async function open(host, parts) {
 	/// No tab is shown: where to open one, and what runs already.
 	async function start() {
 		const runs = h("div.stack"), openers = h("div.places", able().map((device) => h("button.place.card", { type: "button", onclick: () => add(new Terminal({ device })) }, icon("shell"), h("span", h("strong", visible(device?.name ?? wire.welcome.name)), h("span.soft.small", device ? (device.isOnline ? t("Online") : t("Offline")) : t("This device"))))));
-		fill(place, h("div.page", h("div.top", h("h1", t("Shell"))), openers, runs));
+		fill(place, h("div.page", openers, runs));
 		title(t("Shell"));
 		const found = await Promise.all(able().filter((device) => !device || device.isOnline).map(async (device) => {
 			try { return (await wire.ask("shell.sessions", {}, { on: device?.id, timeout: 6000 })).map((session) => ({ device, session })); } catch { return []; }

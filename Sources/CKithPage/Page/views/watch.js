@@ -53,8 +53,8 @@ function jobs(host) {
 		} };
 	}
 	function update(job) { held.set(job.id, job); later(); }
-	let frame;
-	const later = () => (frame ??= requestAnimationFrame(draw));
+	let frame, isListed = false;
+	const later = () => isListed && (frame ??= requestAnimationFrame(draw));
 	function draw() {
 		frame = undefined;
 		const all = [...held.values()].sort((a, b) => (order[a.state] > 2 && order[b.state] > 2 ? 0 : order[a.state] - order[b.state]) || b.created - a.created || b.number - a.number);
@@ -73,7 +73,7 @@ function jobs(host) {
 		if (change.removed) held.delete(change.removed), later();
 		if (change.isCurrent) later();
 	}, { failed: (error) => fill(state, problem(error)) });
-	wire.ask("jobs.list", { limit: 200 }).then(({ jobs }) => { for (const job of jobs) if (!held.has(job.id)) held.set(job.id, job); draw(); }, (error) => fill(state, problem(error)));
+	wire.ask("jobs.list", { limit: 200 }).then(({ jobs }) => { for (const job of jobs) if (!held.has(job.id)) held.set(job.id, job); isListed = true; draw(); }, (error) => fill(state, problem(error)));
 	return { close() { stop(); cancelAnimationFrame(frame); } };
 }
 
