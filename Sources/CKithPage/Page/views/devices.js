@@ -253,7 +253,8 @@ export async function open(host, parts) {
 	if (!devices.list) fill(list, waitingFor());
 	change();
 	devices.addEventListener("change", change);
-	if (devices.list) devices.wake();
+	// Those that are quiet are asked once, in the background: they may be there all the same.
+	devices.refresh().then(() => devices.list?.some((device) => !device.isOnline) && devices.refresh({ probe: true }));
 	if (parts.query.has("pair")) togglePairing(true);
 	return {
 		go(next) { if (next.query.has("pair")) togglePairing(true); },
