@@ -175,7 +175,7 @@ function asks() {
 	};
 	const drop = (id) => (open.get(id)?.remove(), open.delete(id));
 	const pairing = ({ requested, paired, ended }) => {
-		const request = requested ?? paired?._0 ?? paired ?? ended?._0 ?? ended?.request ?? ended;
+		const request = (requested ?? paired ?? ended)?._0;
 		if (!request?.id) return;
 		if (!requested) {
 			drop(request.id);

@@ -98,9 +98,10 @@ class Wire extends EventTarget {
 				this.secret = undefined;
 				this.#tries = 0;
 				this.#send({ id: this.#next++, method: "rpc.hello", params: { protocol: 2 } });
+				const follows = [...this.#follows];  // those that begin now open themselves
 				this.#become("live");
 				for (const go of this.#waiting.splice(0)) go();
-				for (const follow of this.#follows) follow.open();
+				for (const follow of follows) follow.open();
 			}
 		};
 		socket.onclose = () => {

@@ -57,7 +57,7 @@ function spark(values) {
 	svg.setAttribute("class", "spark");
 	svg.setAttribute("viewBox", "0 0 88 22");
 	svg.setAttribute("aria-hidden", "true");
-	if (values.length > 1) {
+	if (values.length > 3) {
 		const top = Math.max(...values, 1), low = Math.min(...values), path = document.createElementNS(svg.namespaceURI, "path");
 		const step = 88 / 29;
 		path.setAttribute("d", values.map((value, index) => `${index ? "L" : "M"}${(88 - (values.length - 1 - index) * step).toFixed(1)} ${(19 - 16 * (value - low) / (top - low || 1)).toFixed(1)}`).join(""));
@@ -332,7 +332,7 @@ function pairPanel(host, done) {
 						outcome.querySelector("button").focus();
 					} else if (paired) {
 						settled = true;
-						say(t("Paired with {name}.", { name: visible((paired._0 ?? paired).name) }));
+						say(t("Paired with {name}.", { name: visible(paired._0.name) }));
 						devices.refresh();
 						done();
 					} else if (failure) settled = true, failed(failure.message);
