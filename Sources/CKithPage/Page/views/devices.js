@@ -57,7 +57,7 @@ function spark(values) {
 	svg.setAttribute("class", "spark");
 	svg.setAttribute("viewBox", "0 0 88 22");
 	svg.setAttribute("aria-hidden", "true");
-	if (values.length > 3) {
+	if (values.length > 5) {
 		const top = Math.max(...values, 1), low = Math.min(...values), path = document.createElementNS(svg.namespaceURI, "path");
 		const step = 88 / 29;
 		path.setAttribute("d", values.map((value, index) => `${index ? "L" : "M"}${(88 - (values.length - 1 - index) * step).toFixed(1)} ${(19 - 16 * (value - low) / (top - low || 1)).toFixed(1)}`).join(""));
@@ -254,7 +254,7 @@ export async function open(host, parts) {
 	change();
 	devices.addEventListener("change", change);
 	// Those that are quiet are asked once, in the background: they may be there all the same.
-	devices.refresh().then(() => devices.list?.some((device) => !device.isOnline) && devices.refresh({ probe: true }));
+	devices.refresh().then(() => devices.list?.some((device) => !device.isOnline || !device.grantsThere) && devices.refresh({ probe: true }));
 	if (parts.query.has("pair")) togglePairing(true);
 	return {
 		go(next) { if (next.query.has("pair")) togglePairing(true); },

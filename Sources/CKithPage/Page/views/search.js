@@ -3,7 +3,7 @@
 import { h, t, fill, icon, button, menu, say, complain, count, bytes, moment, visible, name, split, pathToLink, unbase64, setting, emptiness, problem, waitingFor, locale } from "/kit.js";
 import { wire, devices } from "/wire.js";
 
-const pictures = { image: "image", video: "video", audio: "audio", archive: "archive", document: "text", text: "text", code: "text", folder: "folder" };
+const pictures = { image: "image", video: "video", audio: "audio", archive: "archive", document: "text", text: "text", code: "text" };
 
 export async function open(host, parts) {
 	let places = [], place, stop = new AbortController(), next, turn = 0, look = setting("search.look") ?? "list", thumbs = [];
@@ -82,16 +82,17 @@ export async function open(host, parts) {
 		if (place.device && !place.device.grantsThere?.some((grant) => grant.startsWith("files"))) return undefined;
 		return `#/files/${devices.link(place.device)}${pathToLink(entry.path)}`;
 	};
+	const drawn = (entry) => icon(entry.kind === "folder" ? "folder" : pictures[entry.category] ?? "file");
 	function line(entry, on) {
 		const [folder, last] = split(entry.path), link = address(entry);
-		const thumb = h("span.thumb", icon(pictures[entry.kind === "folder" ? "folder" : entry.category] ?? "file"));
+		const thumb = h("span.thumb", drawn(entry));
 		if (entry.category === "image") thumbnail(thumb, entry, on);
 		return h("article.hit", thumb, h("div.grow", h(link ? "a" : "span", { href: link, class: "hitname" }, name(last), entry.isFavorite && [" ", icon("star")]), h("div.soft.small.cut", name(folder)),
 			entry.snippet && h("p.snippet", entry.snippet.map(({ text, isHit }) => (isHit ? h("mark", visible(text)) : visible(text)))),
 			entry.tags.length ? h("div.chips", entry.tags.map((tag) => h("span.chip", visible(tag)))) : null), h("div.soft.small.when", h("div", entry.kind === "file" ? bytes(entry.size) : ""), h("div", moment(entry.modified))));
 	}
 	function tile(entry, on) {
-		const [, last] = split(entry.path), link = address(entry), box = h("span.thumb", icon(pictures[entry.category] ?? "file"));
+		const [, last] = split(entry.path), link = address(entry), box = h("span.thumb", drawn(entry));
 		if (entry.category === "image" || entry.category === "video") thumbnail(box, entry, on);
 		return h(link ? "a.tile" : "div.tile", { href: link }, box, h("span.cut.small", name(last)));
 	}
