@@ -12,7 +12,8 @@ export function h(tag, props, ...children) {
 	} else {
 		for (const [key, value] of Object.entries(props)) {
 			if (value === undefined || value === null || (value === false && !key.startsWith("aria-"))) continue;
-			if (key.startsWith("on") || key in propertyNames) node[propertyNames[key] ?? key] = value;
+			if (key.startsWith("on")) node[key] = (event) => void value(event);  // an answer of false would cancel the event
+			else if (["value", "checked"].includes(key)) node[key] = value;
 			else if (key === "class") node.className += (node.className ? " " : "") + value;
 			else node.setAttribute(key, value === true && !key.startsWith("aria-") ? "" : value);
 		}
@@ -20,7 +21,16 @@ export function h(tag, props, ...children) {
 	append(node, children);
 	return node;
 }
-const propertyNames = { value: "value", checked: "checked", indeterminate: "indeterminate" };
+
+/// Acts on keys by their names: keyed(input, { Enter: save, Escape: close }).
+export function keyed(node, acts) {
+	node.addEventListener("keydown", (event) => {
+		if (event.isComposing || !acts[event.key]) return;
+		event.preventDefault();
+		acts[event.key](event);
+	});
+	return node;
+}
 
 export function append(node, children) {
 	for (const child of children.flat(4)) {
@@ -69,7 +79,6 @@ const shapes = {
 	edit: "M5 19l.8-3.7L16 5l3 3L8.7 18.2zM14 7l3 3",
 	copy: "M8 8h11v12H8zM5 16V4h11",
 	eye: "M2.5 12S6 5.5 12 5.5 21.5 12 21.5 12 18 18.5 12 18.5 2.5 12 2.5 12zM12 9.3a2.7 2.7 0 1 1 0 5.4 2.7 2.7 0 0 1 0-5.4z",
-	undo: "M8 5 4 9l4 4M4 9h10a5.5 5.5 0 0 1 0 11h-3",
 	pause: "M8 5v14M16 5v14",
 	play: "M7 4.5v15l12-7.5z",
 	sun: "M12 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM12 2.5v2M12 19.5v2M2.5 12h2M19.5 12h2M5.3 5.3l1.4 1.4M17.3 17.3l1.4 1.4M5.3 18.7l1.4-1.4M17.3 6.7l1.4-1.4",
@@ -78,14 +87,12 @@ const shapes = {
 	warn: "M12 4 2.8 20h18.4zM12 10v4.5M12 17.3h0",
 	info: "M12 3.5a8.5 8.5 0 1 1 0 17 8.5 8.5 0 0 1 0-17zM12 11v5M12 8h0",
 	star: "m12 3.8 2.5 5.3 5.7.7-4.2 4 1.1 5.8L12 16.8l-5.1 2.8L8 13.8l-4.2-4 5.7-.7z",
-	key: "M8 11.5a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM11 12.7 20 4M16.5 7.5l2.5 2.5",
 	out: "M14 4H5v16h9M10 12h11M17 8l4 4-4 4",
 	sort: "M7 4v16M3.5 16.5 7 20l3.5-3.5M13 6h8M13 11h6M13 16h4",
 	refresh: "M20 11a8 8 0 0 0-14.5-3.5L4 9.5M4 4.5v5h5M4 13a8 8 0 0 0 14.5 3.5l1.5-2M20 19.5v-5h-5",
 	home: "M4 11.5 12 4.5l8 7M6 10v9.5h12V10",
 	disk: "M4 13h16v6H4zM4 13l2.5-8h11L20 13M16.5 16h0",
 	paste: "M8 5H5.5v15.5h13V5H16M8 3.5h8v4H8z",
-	keyboard: "M2.5 6.5h19v11h-19zM6 10h0M9 10h0M12 10h0M15 10h0M18 10h0M7.5 14h9",
 	pair: "M7.5 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8zM16.5 8a4 4 0 1 1 0 8 4 4 0 0 1 0-8z",
 };
 

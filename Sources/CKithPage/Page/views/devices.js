@@ -1,6 +1,6 @@
 // The devices: this one, the paired ones, and how more come to be.
 
-import { h, t, fill, icon, button, say, complain, copy, ago, moment, lasting, milliseconds, visible, name, emptiness, problem, waitingFor, explain } from "/kit.js";
+import { h, t, keyed, fill, icon, button, say, complain, copy, ago, moment, lasting, milliseconds, visible, name, emptiness, problem, waitingFor, explain } from "/kit.js";
 import { wire, devices } from "/wire.js";
 
 /// Grants in words; what is not known here stays as it is.
@@ -41,7 +41,7 @@ function grantChooser(take) {
 		take(kind + (hint ? value.value.trim() : ""));
 		value.value = "";
 	};
-	value.onkeydown = (event) => event.key === "Enter" && !event.isComposing && (event.preventDefault(), add());
+	keyed(value, { Enter: add });
 	return h("div.row.chooser", choose, h("div.grow", value), button("plus", t("Add"), add));
 }
 
@@ -196,7 +196,7 @@ export async function open(host, parts) {
 			const go = async () => {
 				try { await wire.call("devices.rename", { device: device.id, name: input.value.trim() }); hide(); devices.refresh(); } catch (error) { complain(error); }
 			};
-			input.onkeydown = (event) => event.key === "Enter" && !event.isComposing ? go() : event.key === "Escape" && hide();
+			keyed(input, { Enter: go, Escape: hide });
 			show(h("div.row", h("div.grow", input), button("", t("Cancel"), hide), button("", t("Rename"), go, { cls: "primary" })));
 			input.select();
 		}
@@ -210,7 +210,7 @@ export async function open(host, parts) {
 					devices.refresh();
 				} catch (error) { complain(error); }
 			};
-			input.onkeydown = (event) => event.key === "Enter" && !event.isComposing ? go() : event.key === "Escape" && hide();
+			keyed(input, { Enter: go, Escape: hide });
 			show(h("div.row", h("div.grow", input), button("", t("Cancel"), hide), button("", t("Save"), go, { cls: "primary" })));
 		}
 		function forget() {

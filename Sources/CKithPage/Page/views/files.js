@@ -1,6 +1,6 @@
 // Files on any device: a folder as a long list, a preview beside it, and what can be done with both.
 
-import { h, t, $, append, fill, icon, button, menu, say, complain, announce, copy, count, bytes, moment, visible, name, join, split, samePath, pathKey, pathToLink, linkToPath, setting, locale, emptiness, problem, waitingFor, LongList } from "/kit.js";
+import { h, t, keyed, $, append, fill, icon, button, menu, say, complain, announce, copy, count, bytes, moment, visible, name, join, split, samePath, pathKey, pathToLink, linkToPath, setting, locale, emptiness, problem, waitingFor, LongList } from "/kit.js";
 import { wire, devices } from "/wire.js";
 import { title } from "/app.js";
 import { kindOf, preview } from "/views/preview.js";
@@ -64,8 +64,8 @@ export async function open(host, parts) {
 	function ask(text, choices) {
 		return new Promise((done) => {
 			const answer = (value) => () => (fill(bar), grid.focus(), done(value));
-			const box = h("div.bar", { role: "group", "aria-label": text }, h("span.grow", text), choices.map(([value, words, cls]) => button("", words, answer(value), { cls })), button("", t("Cancel"), answer(undefined)));
-			box.onkeydown = (event) => event.key === "Escape" && answer(undefined)();
+			const box = h("div.bar", { role: "group", "aria-label": text }, h("span.grow", text), choices.map(([value, words, cls]) => button("", words, answer(value), { cls })), button("", t("Cancel"), answer()));
+			keyed(box, { Escape: answer() });
 			fill(bar, box);
 			announce(text);
 			box.querySelector("button").focus();
@@ -79,7 +79,8 @@ export async function open(host, parts) {
 			try { await go(input.value); close(); } catch (error) { complain(error); input.focus(); }
 		};
 		const box = h("div.bar", h("label.grow.field", h("span", words), input), button("", t("Cancel"), close), button("", make, act, { cls: "primary" }));
-		box.onkeydown = (event) => event.key === "Escape" ? close() : event.key === "Enter" && event.target === input && !event.isComposing && act();
+		keyed(box, { Escape: close });
+		keyed(input, { Enter: act });
 		fill(bar, box);
 		input.focus();
 		return input;
@@ -316,13 +317,13 @@ export async function open(host, parts) {
 		const input = h("input", { type: "text", value: entry.name, "aria-label": t("New name"), spellcheck: "false" });
 		const stop = () => { if (!editing) return; editing = undefined; list.redraw(shown.indexOf(entry)); };
 		const go = async () => {
-			const to = input.value;
-			if (!to || to === entry.name || !editing) return stop(), grid.focus();
+			const to = input.value, was = entry.name;
+			if (!to || to === was || !editing) return stop(), grid.focus();
 			stop();
 			grid.focus();
 			const landed = () => { entry.name = to; load(true); };
 			try {
-				if (device) await wire.call("files.rename", { from: full(entry), to: join(path, to) }, { on: on() }), landed(), say(t("Renamed."), { action: [t("Undo"), () => wire.call("files.rename", { from: join(path, to), to: join(path, entry.name) }, { on: on() }).then(() => load(true), complain)] });
+				if (device) await wire.call("files.rename", { from: full(entry), to: join(path, to) }, { on: on() }), landed(), say(t("Renamed."), { action: [t("Undo"), () => wire.call("files.rename", { from: join(path, to), to: join(path, was) }, { on: on() }).then(() => load(true), complain)] });
 				else await operate({ kind: "rename", paths: [full(entry)], names: [to] }, ask, landed);
 			} catch (error) { complain(error); load(true); }
 		};
@@ -374,7 +375,7 @@ export async function open(host, parts) {
 		picked = undefined;
 		drawTools();
 		try {
-			if (!taken.device && !device) await operate({ kind: taken.moves ? "move" : "copy", paths: taken.paths, destination: path }, ask, () => load(true));
+			if (!taken.device && !device) await operate({ kind: taken.moves ? "move" : "copy", paths: taken.paths, destination: path, conflicts: !taken.moves && taken.paths.every((each) => samePath(split(each)[0], path)) ? "keepBoth" : "ask" }, ask, () => load(true));
 			else await copyBetween({ ...taken, to: { device, path } }, ask, () => load(true));
 		} catch (error) { complain(error); picked = taken; drawTools(); }
 	}
@@ -449,7 +450,14 @@ export async function open(host, parts) {
 		if (!first) return history.replaceState(null, "", "#/files/here"), go({ ...next, rest: "here" });
 		if (first !== "here" && !devices.list) await devices.refresh();
 		const wanted = first === "here" ? undefined : devices.named(decodeURIComponent(first));
-		if (first !== "here" && !wanted) return fill(root, emptiness("devices", t("No device is called “{name}”", { name: visible(decodeURIComponent(first)) }), t("It may have been renamed or forgotten."), h("a.button", { href: "#/devices" }, t("Devices"))));
+		if (first !== "here" && !wanted) {
+			loading?.abort();
+			device = path = undefined;
+			go.ran = false;
+			drawHead();
+			head.hidden = grid.hidden = true;
+			return fill(note, emptiness("devices", t("No device is called “{name}”", { name: visible(decodeURIComponent(first)) }), t("It may have been renamed or forgotten."), h("a.button", { href: "#/devices" }, t("Devices"))));
+		}
 		const there = cut < 0 ? undefined : linkToPath(next.rest.slice(cut)), isSame = wanted?.id === device?.id && go.ran;
 		go.ran = true;
 		if (isSame && path !== undefined && there !== undefined) {

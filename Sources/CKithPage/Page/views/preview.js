@@ -60,7 +60,7 @@ export function preview(pane, { entry, path, on, close, download, actions, next,
 			if (kind === "image") {
 				const size = h("span.soft.small");
 				const picture = h("img", { alt: visible(entry.name), onerror: failed, onload: () => (size.textContent = `${picture.naturalWidth} × ${picture.naturalHeight}`) });
-				picture.onclick = () => body.classList.toggle("whole");
+				picture.onclick = () => void body.classList.toggle("whole");
 				fill(body, h("figure.picture", picture, h("figcaption", size)));
 				picture.src = url;
 			} else {

@@ -1,6 +1,6 @@
 // Searching the libraries, of this device and of others: as one types, with what was found in the files.
 
-import { h, t, fill, icon, button, menu, say, complain, count, bytes, moment, visible, name, split, pathToLink, unbase64, setting, emptiness, problem, waitingFor, locale } from "/kit.js";
+import { h, t, keyed, fill, icon, button, menu, say, complain, count, bytes, moment, visible, name, split, pathToLink, unbase64, setting, emptiness, problem, waitingFor, locale } from "/kit.js";
 import { wire, devices } from "/wire.js";
 
 const pictures = { image: "image", video: "video", audio: "audio", archive: "archive", document: "text", text: "text", code: "text" };
@@ -130,7 +130,7 @@ export async function open(host, parts) {
 				if (!add.value.trim()) return add.focus();
 				try { await wire.call("locations.add", { path: add.value.trim(), library }); say(t("Added. It is being read now.")); locationsAgain(); } catch (error) { complain(error); }
 			};
-			add.onkeydown = (event) => event.key === "Enter" && !event.isComposing && go();
+			keyed(add, { Enter: go });
 			fill(state, h("div.stack", h("h2", t("In this library")), locations.length ? h("ul.card.locations", locations.map((each) => location(each))) : h("p.soft", t("No folder yet.")),
 				isOwn && h("div.row", h("div.search.grow", icon("folder"), add), button("plus", t("Add a folder"), go))));
 			function location(each) {
@@ -158,6 +158,7 @@ export async function open(host, parts) {
 				first();
 			} catch (error) { complain(error); }
 		};
+		keyed(path, { Enter: make });
 		fill(state, emptiness("search", t("No library yet"), t("A library remembers what is in the folders that you add, and finds it while you type, also while a disk is away."), h("div.row", path, button("plus", t("Add a folder"), make, { cls: "primary" }))));
 	}
 

@@ -374,7 +374,7 @@ export class Terminal extends EventTarget {
 			if (down) { this.#note({ mouse: { kind: "up", button: down, ...place(event) } }); down = undefined; return; }
 			if (event.pointerType === "mouse" && getSelection().isCollapsed) this.focus();
 		};
-		scroll.oncontextmenu = (event) => this.#modes.mouse !== "none" && !event.shiftKey && event.preventDefault();
+		scroll.oncontextmenu = (event) => { if (this.#modes.mouse !== "none" && !event.shiftKey) event.preventDefault(); };
 		scroll.onclick = (event) => {
 			const link = event.target.link;
 			if (link && getSelection().isCollapsed) return this.#askLink(link);
