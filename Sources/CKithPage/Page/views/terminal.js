@@ -53,7 +53,7 @@ export class Terminal extends EventTarget {
 		this.screen = h("div.screen");
 		this.cursorNode = h("div.tcursor", { hidden: true });
 		this.field = h("textarea.typing", { "aria-label": t("Terminal: what you type goes to the shell. Ctrl Shift K leaves it."), autocomplete: "off", autocorrect: "off", autocapitalize: "off", spellcheck: "false", inputmode: "text", rows: 1, wrap: "off" });
-		this.scroll = h("div.scrolls", { role: "document", "aria-label": t("Screen of the terminal") }, this.back, h("div.screenbox", this.screen, this.cursorNode, this.field));
+		this.scroll = h("div.scrolls", { role: "document", tabindex: -1, "aria-label": t("Screen of the terminal") }, this.back, h("div.screenbox", this.screen, this.cursorNode, this.field));
 		this.probe = h("span.probe", { "aria-hidden": "true" }, "0".repeat(50));
 		this.box = h("div.termbox", this.scroll, this.probe);
 		this.keys = h("div.keybar", { role: "toolbar", "aria-label": t("Keys") });
@@ -121,7 +121,7 @@ export class Terminal extends EventTarget {
 	}
 	#say(text, ...actions) {
 		fill(this.bar, h("div.bar", { role: "status" }, h("span.grow", text), actions.map(([words, act]) => button("", words, act))));
-		return () => fill(this.bar);
+		return () => void fill(this.bar);
 	}
 	/// Leaves the shell running, or ends it.
 	close(ends) {
@@ -146,8 +146,8 @@ export class Terminal extends EventTarget {
 		if (message.lines) return this.#tookLines(message.lines);
 		if (message.state) {
 			if (message.state.roundTrip !== undefined) this.rtt = message.state.roundTrip;
-			if (message.state.connected === false) this.#say(t("The way to {name} is lost. What you type is kept, and sent when it is back.", { name: visible(this.device?.name ?? wire.welcome.name) }));
-			else if (message.state.connected && this.state === "open") fill(this.bar);
+			if (message.state.connected === false) this.away = this.#say(t("The way to {name} is lost. What you type is kept, and sent when it is back.", { name: visible(this.device?.name ?? wire.welcome.name) }));
+			else this.away = this.away?.();
 			return this.dispatchEvent(new Event("change"));
 		}
 		if (message.exit) { this.exit = message.exit; return this.#become("ended"); }
@@ -336,6 +336,13 @@ export class Terminal extends EventTarget {
 		const { field, scroll } = this;
 		this.#reset();
 		field.onkeydown = (event) => this.#key(event);
+		// While text is selected the field has no focus; the next key brings it back.
+		scroll.onkeydown = (event) => {
+			if (event.target === field || ["Control", "Shift", "Alt", "Meta"].includes(event.key)) return;
+			if ((event.ctrlKey || event.metaKey) && event.code === "KeyC" && this.selected()) { copy(this.selected()); return event.preventDefault(); }
+			this.focus();
+			this.#key(event);
+		};
 		field.oninput = (event) => { if (!event.isComposing || this.#isPlain()) this.#typed(); };
 		field.addEventListener("compositionstart", () => field.classList.toggle("composing", !isTouch));
 		field.addEventListener("compositionend", () => { field.classList.remove("composing"); this.#typed(); });
