@@ -294,7 +294,7 @@ class Devices extends EventTarget {
 		} catch (error) { this.error = error; }
 		this.dispatchEvent(new Event("change"));
 		clearTimeout(this.#timer);
-		this.#timer = setTimeout(() => document.hidden || wire.state !== "live" ? this.#timer = undefined : this.refresh(), Math.min(20e3, 3000 + this.#calm * 1000));
+		this.#timer = setTimeout(() => document.hidden || wire.state !== "live" ? this.#timer = undefined : this.refresh(), this.isWatched ? Math.min(20e3, 3000 + this.#calm * 1000) : 60e3);
 	}
 	wake() { this.#calm = 0; if (wire.state === "live") this.refresh(); }
 	named(text) { return this.list?.find((device) => device.name === text || device.id === text); }

@@ -253,12 +253,13 @@ export async function open(host, parts) {
 	if (!devices.list) fill(list, waitingFor());
 	change();
 	devices.addEventListener("change", change);
+	devices.isWatched = true;
 	// Those that are quiet are asked once, in the background: they may be there all the same.
 	devices.refresh().then(() => devices.list?.some((device) => !device.isOnline || !device.grantsThere) && devices.refresh({ probe: true }));
 	if (parts.query.has("pair")) togglePairing(true);
 	return {
 		go(next) { if (next.query.has("pair")) togglePairing(true); },
-		close() { closePairing?.(); devices.removeEventListener("change", change); },
+		close() { closePairing?.(); devices.isWatched = false; devices.removeEventListener("change", change); },
 	};
 }
 
