@@ -268,18 +268,8 @@ export function say(text, { kind = "", action, seconds } = {}) {
 	return close;
 }
 
-/// What went wrong, in the device's words, and what to do where we know it.
-export function explain(error) {
-	const hint = {
-		[-32003]: t("The other device decides what this one may do there."),
-		[-32004]: t("Pair the two devices first."),
-		[-32005]: t("Is it on, and connected? See Devices for why it cannot be reached."),
-		[-32006]: t("Try again in a moment."),
-		[-32010]: t("The connection was lost. Look whether it was done, then try again."),
-	}[error?.code];
-	const text = error?.message ?? String(error);
-	return hint ? `${text} ${hint}` : text;
-}
+/// What went wrong, in the device's words: they say what to do. Of a lost connection this page knows alone.
+export const explain = (error) => (error?.message ?? String(error)) + (error?.code === -32010 ? ` ${t("Look whether it was done, then try again.")}` : "");
 export const complain = (error) => error?.name !== "AbortError" && say(explain(error), { kind: "bad" });
 
 let politely;
