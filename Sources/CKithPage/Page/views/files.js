@@ -302,10 +302,12 @@ export async function open(host, parts) {
 	function itemMenu(index, at) {
 		const entry = shown[index];
 		if (!entry) return;
+		const place = at.getBoundingClientRect?.(), where = place ? { x: place.left, y: place.bottom } : at;
 		if (!selected.has(pathKey(entry.name))) selected.clear(), (cursor = index), changed();
+		grid.focus({ preventScroll: true });
 		const these = some();
 		const one = these.length === 1;
-		menu(at, [one && ["eye", t("Open"), () => enter(index)], ["download", t("Download"), () => download(these)], one && ["edit", t("Rename"), () => rename(index)], null, ["copy", t("Copy"), () => pick(these)], ["paste", t("Move"), () => pick(these, true)],
+		menu(where, [one && ["eye", t("Open"), () => enter(index)], ["download", t("Download"), () => download(these)], one && ["edit", t("Rename"), () => rename(index)], null, ["copy", t("Copy"), () => pick(these)], ["paste", t("Move"), () => pick(these, true)],
 			one && ["link", t("Copy the path"), () => copy(visible(full(entry)))], one && entry.kind === "folder" && ["shell", t("Shell here"), () => (location.hash = `#/shell/${devices.link(device)}?new&in=${encodeURIComponent(visible(full(entry)))}`)], null, ["trash", device ? t("Delete …") : t("To the trash"), () => remove(these), { danger: true }]].filter((each) => each !== false));
 	}
 	async function download(these) {
