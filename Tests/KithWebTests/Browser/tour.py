@@ -46,7 +46,7 @@ class Tour:
         print(json.dumps({"check": name, "ok": ok, "seconds": round(time.monotonic() - begun, 2), **({"detail": detail} if detail is not None else {})}), flush=True)
         return ok
 
-    def until(self, script, seconds=8, argument=None):
+    def until(self, script, seconds=15, argument=None):
         """Waits until a script is true: wait_for_function would need eval, which the page's policy forbids."""
         limit = time.monotonic() + seconds
         while True:
@@ -60,7 +60,7 @@ class Tour:
         context = self.browser.new_context(accept_downloads=True, **{"locale": "en-GB", "viewport": {"width": 1280, "height": 800}} | options)
         context.add_init_script(WATCH)
         page = context.new_page()
-        context.set_default_timeout(10000)
+        context.set_default_timeout(15000)
         page.on("console", lambda message: self.noise.append(f"{message.type}: {message.text}") if message.type == "error" else None)
         page.on("pageerror", lambda error: self.noise.append(f"error: {error}"))
         return page
@@ -81,7 +81,7 @@ class Tour:
     def notice(self, text):
         self.page.locator(".notice", has_text=text).last.wait_for(timeout=8000)
 
-    def on_disk(self, path, there=True, seconds=8):
+    def on_disk(self, path, there=True, seconds=15):
         limit = time.monotonic() + seconds
         while os.path.lexists(path) != there:
             assert time.monotonic() < limit, f"{path} is {'not ' if there else ''}there"
