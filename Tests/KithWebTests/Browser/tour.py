@@ -451,7 +451,7 @@ class Tour:
         seen = self.page.evaluate("seen")
         assert not seen["violations"] and not self.noise, (seen["violations"], self.noise)
         assert seen["canary"] == 0 and seen["shift"] < 0.1, seen
-        return {"layout shift": round(seen["shift"], 4), "long tasks": seen["long"]}
+        return {"layout shift": round(seen["shift"], 4), "moved": seen["moved"], "long tasks": seen["long"]}
 
     def logout(self):
         self.go("#/page")
