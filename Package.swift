@@ -7,6 +7,8 @@ let floors: [[Target]] = [
     // 0 Ground, on the system
     [
         .target(name: "CKithSystem"),
+        // The files of the page in the browser, as bytes of the program.
+        .target(name: "CKithPage", exclude: ["Page"]),
         // One header: all that programs in other languages see.
         .target(name: "CKith"),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
@@ -262,6 +264,19 @@ let floors: [[Target]] = [
     // 7 Doors
     [
         .target(name: "KithC", dependencies: ["CKith", "Kith", "KithIO", "KithWire", "KithRPC", "KithAPI"]),
+        // The page in the browser.
+        .target(
+            name: "KithWeb",
+            dependencies: [
+                "Kith", "KithIO", "KithWire", "KithIdentity", "KithRPC", "KithAPI", "KithNet", "KithStore", "KithNode",
+                "CKithPage", "CZlib",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
         // What a server for other devices runs: no device links it.
         .target(
             name: "KithRelayServer",
@@ -291,6 +306,7 @@ let floors: [[Target]] = [
                 "KithTerminal", "KithMLS", "KithMLSVectors", "KithContent", "KithExtractor",
                 "KithTrust",
                 "KithGroups", "KithReach", "KithRelayServer", "KithStore", "KithTelemetry", "CKithSystem",
+                .target(name: "KithWeb", condition: .when(traits: ["Web"])),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
@@ -310,7 +326,7 @@ let testing: [Target] = [
             "KithMLSX509", "KithTrust",
             "KithGroups", "KithNode", "KithCompatibility", "KithShell",
             "KithFiles",
-            "KithForward", "KithNet", "KithRelayServer",
+            "KithForward", "KithNet", "KithRelayServer", "KithWeb",
             "KithJobs", "KithContent",
             .product(name: "Logging", package: "swift-log"),
             .product(name: "NIOCore", package: "swift-nio"),
@@ -396,6 +412,14 @@ let tests: [Target] = [
         .product(name: "NIOCore", package: "swift-nio"), .product(name: "NIOPosix", package: "swift-nio"),
         .product(name: "NIOEmbedded", package: "swift-nio"), .product(name: "NIOWebSocket", package: "swift-nio"),
         .product(name: "GRDB", package: "GRDB.swift")),
+    .testTarget(
+        name: "KithWebTests",
+        dependencies: [
+            "KithWeb", "Kith", "KithWire", "KithIO", "KithIdentity", "KithRPC", "KithAPI", "KithStore", "KithSocket",
+            "KithTesting", "CKithPage", crypto, logging,
+            .product(name: "NIOCore", package: "swift-nio"),
+        ],
+        exclude: ["Browser"]),
     .testTarget(name: "KithCommandLineTests", dependencies: ["KithCommandLine"]),
     .testTarget(
         name: "KithCommandTests",
@@ -561,7 +585,8 @@ let package = Package(
         .trait(
             name: "Video", description: "On Linux, what moves on a screen travels as video, with the system's OpenH264."
         ),
-        .default(enabledTraits: ["Zstd", "Media", "Screen", "Viewer", "Video"]),
+        .trait(name: "Web", description: "kith web: the page in the browser."),
+        .default(enabledTraits: ["Zstd", "Media", "Screen", "Viewer", "Video", "Web"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),

@@ -241,6 +241,15 @@ struct DeviceParts: Sendable {
         }
     }
 
+    /// Serves a caller who has the other end of a pair of sockets as one at the Unix socket.
+    func serve(caller number: Int32) async throws(KithError) {
+        guard let socket = sockets.first else {
+            closeDescriptor(number)
+            throw KithError(.unsupported, "This device does not listen.")
+        }
+        try await socket.serve(caller: number)
+    }
+
     /// Admits no more commands, and waits until those that use this device have ended, or the time is over.
     func endCommands(within patience: Duration) async {
         guard let (server, ended) = commandSocket else { return }

@@ -21,6 +21,7 @@ struct Root: AsyncParsableCommand {
               kith shell laptop                       a shell there
               kith cp -r laptop:/srv/photos .         files from there
               kith browse laptop                      both, side by side
+              kith web                                all of it on a page in the browser
 
             Every command takes --data DIR (or $KITH_DATA): the folder that holds this device's key and state. It may
             stand before the command, too. Two folders on one machine are two devices.
@@ -34,7 +35,8 @@ struct Root: AsyncParsableCommand {
             CommandGroup(
                 name: "This device",
                 subcommands: [
-                    UpCommand.self, DownCommand.self, StatusCommand.self, AuditCommand.self, PassphraseCommand.self,
+                    UpCommand.self, DownCommand.self, StatusCommand.self, WebCommand.self, AuditCommand.self,
+                    PassphraseCommand.self,
                 ]),
             CommandGroup(
                 name: "Other devices",

@@ -9,6 +9,18 @@ enum Platform {
     /// Opens a stream socket of the Unix family; negative on failure.
     static func makeSocket() -> Int32 { socket(AF_UNIX, SOCK_STREAM, 0) }
 
+    /// Opens a pair of stream sockets that are connected.
+    static func makePair(_ ends: inout (Int32, Int32)) -> Bool {
+        let isDone = unsafe withUnsafeMutableBytes(of: &ends) { ends in
+            unsafe socketpair(AF_UNIX, SOCK_STREAM, 0, ends.assumingMemoryBound(to: Int32.self).baseAddress) == 0
+        }
+        guard isDone else { return false }
+        // The end that is not made a descriptor of ours would otherwise be inherited.
+        _ = fcntl(ends.0, F_SETFD, FD_CLOEXEC)
+        configure(ends.0)
+        return true
+    }
+
     /// Opens a TCP socket; negative on failure.
     static func makeLoopbackSocket(isIPv6: Bool) -> Int32 { socket(isIPv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0) }
 

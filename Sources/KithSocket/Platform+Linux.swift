@@ -15,6 +15,15 @@ enum Platform {
         socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
     }
 
+    /// Opens a pair of stream sockets that are connected.
+    static func makePair(_ ends: inout (Int32, Int32)) -> Bool {
+        unsafe withUnsafeMutableBytes(of: &ends) { ends in
+            unsafe socketpair(
+                AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0,
+                ends.assumingMemoryBound(to: Int32.self).baseAddress) == 0
+        }
+    }
+
     /// Opens a TCP socket; negative on failure.
     static func makeLoopbackSocket(isIPv6: Bool) -> Int32 {
         socket(isIPv6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)

@@ -5,6 +5,14 @@ package import KithWire
 package import Logging
 import Synchronization
 
+#if canImport(Glibc)
+import Glibc
+#elseif canImport(Musl)
+import Musl
+#else
+import Darwin
+#endif
+
 /// The JSON-RPC server of a device, whatever its listener: as a rule a Unix socket in its data directory.
 ///
 /// A connection carries any number of calls and streams at once.
@@ -133,26 +141,59 @@ public final class SocketServer: Sendable {
             logger.warning("refused a caller: \(error.message)", metadata: ["at": "\(listener.name)"])
             return
         }
-        // Those at the gate are counted there: they must not keep out whoever is let in.
-        let limit = connectionLimit + (listener.gate == nil ? 0 : 2 * TokenGate.pendingLimit)
-        let isAdmitted = state.withLock { state -> Bool in
-            guard !state.isShuttingDown, state.connections.count < limit else { return false }
-            state.connections[ObjectIdentifier(connection)] = connection
-            return true
-        }
-        guard isAdmitted else {
-            let failure = KithError(.exhausted, "More than \(connectionLimit) connections, or this device stops.")
-            let answer = RPCResponse(id: .null, result: .failure(RPCError(failure))).json + [0x0A]
+        guard enter(connection) else {
+            let answer = RPCResponse(id: .null, result: .failure(RPCError(crowded))).json + [0x0A]
             _ = try? descriptor.send(answer, from: 0)  // a fresh socket takes it, or its caller is gone
             return
         }
         group.addTask {
             await connection.serve()
-            let isLast = self.state.withLock { state in
-                state.connections[ObjectIdentifier(connection)] = nil
-                return state.isShuttingDown && state.connections.isEmpty
-            }
-            if isLast { self.emptied.happen() }
+            self.leave(connection)
         }
+    }
+
+    /// Makes a pair of connected sockets: one for a caller in this process, one for ``serve(caller:)``.
+    package static func makePair() throws(KithError) -> (caller: Int32, served: Int32) {
+        var ends: (Int32, Int32) = (-1, -1)
+        guard Platform.makePair(&ends) else {
+            throw KithError(.exhausted, "Could not make a pair of sockets: \(SocketDescriptor.text(errno)).")
+        }
+        return ends
+    }
+
+    /// Serves a caller who has the other end of a pair of sockets, until it is gone or the task is cancelled.
+    ///
+    /// It is one like those at the Unix socket. `number` is closed in the end, whatever comes of it.
+    ///
+    /// - Throws: `KithError` `.exhausted` when there are too many.
+    package func serve(caller number: Int32) async throws(KithError) {
+        let connection = try ServerConnection(
+            SocketDescriptor(owning: number), on: reactor, gate: nil, mayHalfClose: true, dispatcher: dispatcher,
+            foreign: nil, logger: logger)
+        guard enter(connection) else { throw crowded }
+        await connection.serve()
+        leave(connection)
+    }
+
+    private var crowded: KithError {
+        KithError(.exhausted, "More than \(connectionLimit) connections, or this device stops.")
+    }
+
+    private func enter(_ connection: ServerConnection) -> Bool {
+        // Those at the gate are counted there: they must not keep out whoever is let in.
+        let limit = connectionLimit + (listener.gate == nil ? 0 : 2 * TokenGate.pendingLimit)
+        return state.withLock { state in
+            guard !state.isShuttingDown, state.connections.count < limit else { return false }
+            state.connections[ObjectIdentifier(connection)] = connection
+            return true
+        }
+    }
+
+    private func leave(_ connection: ServerConnection) {
+        let isLast = state.withLock { state in
+            state.connections[ObjectIdentifier(connection)] = nil
+            return state.isShuttingDown && state.connections.isEmpty
+        }
+        if isLast { emptied.happen() }
     }
 }

@@ -138,6 +138,7 @@ enum Migrations {
         Store.registerEnrolled(&migrator)
         Store.registerLabels(&migrator)
         Store.registerGrantEnds(&migrator)
+        Store.registerBrowsers(&migrator)
         return migrator
     }
 }

@@ -49,6 +49,7 @@ extension FuzzTarget {
         case .upnp: FuzzedPortMapping.upnpSeeds
         case .relay: FuzzedRelay.seeds
         case .websocket: FuzzedWebSocket.seeds
+        case .web: Extremes.requests
         case .etcd: EtcdInspection.seeds
         case .mdns: FuzzedMDNS.seeds
         case .vncviewer: FuzzedScreen.conversations.viewer
@@ -65,6 +66,15 @@ extension FuzzTarget {
 }
 
 private enum Extremes {
+    /// Requests to the page: method, target, host, origin, range, what it is fetched for, and a login.
+    static let requests: [[UInt8]] = [
+        "GET\n/\nlocalhost:8080\n\nbytes=0-\nsame-origin\n{}",
+        "GET\n/ws\nNAS.localhost:8080\nhttp://nas.localhost:8080\nbytes=-18446744073709551615\n\n"
+            + #"{"login":{"key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","signature":"AA","name":"x","proof":"AA"}}"#,
+        "HEAD\n/d/AAAAAAAAAAAAAAAAAAAAAA\n[::1]:8080\n\nbytes=0-0,1-1\nnone\n{\"login\":{}}",
+        "PUT\n/u/_____________________w\n127.0.0.1:8080\nhttp://127.0.0.1:8080\nbytes=99999999999999999999-\ncross-site\n[]",
+        "GET\nhttp://localhost:8080/\u{202E}\"\\%\r\nlocalhost:8080\nnull\nbytes=1-0\nsame-site\n\u{0}",
+    ].map { Array($0.utf8) }
     static let numbers: [UInt64] = [
         0, 1, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 1 << 32, 1 << 53 | 1, 1 << 60, 1 << 61, 1 << 62 - 1, 1 << 62,
         1 << 63 - 4_096, 1 << 63 - 1, 1 << 63, 1 << 63 + 1, .max - 1, .max,

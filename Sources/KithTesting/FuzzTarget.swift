@@ -3,6 +3,7 @@ internal import KithAPI
 internal import KithIdentity
 internal import KithQUIC
 internal import KithRelayServer
+internal import KithWeb
 internal import KithWire
 
 /// A parser of bytes from unknown peers, and what must hold for whatever they send.
@@ -96,6 +97,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case relay
     /// What a relay and its clients send each other by TCP, before and after a key is proven: frames of WebSocket.
     case websocket
+    /// Requests of anybody to the page in the browser, and what a page says to sign in.
+    case web
     /// Answers of etcd to a directory, and to a relay.
     case etcd
     /// Datagrams of multicast DNS.
@@ -156,6 +159,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .upnp: unsafe FuzzedPortMapping.upnp(Array(bytes))
         case .relay: unsafe FuzzedRelay.run(Array(bytes))
         case .websocket: unsafe FuzzedWebSocket.run(Array(bytes))
+        case .web: unsafe WebInspection.feed(Array(bytes))
         case .etcd: unsafe EtcdInspection.feed(Array(bytes))
         case .mdns: unsafe FuzzedMDNS.run(Array(bytes))
         case .vncviewer: unsafe FuzzedScreen.viewer(Array(bytes))

@@ -61,5 +61,6 @@ extension API {
         AnyMethod(Media.Describe.self), AnyMethod(Media.Thumbnail.self), AnyMethod(Media.Extract.self),
         AnyMethod(Locations.Change.self), AnyMethod(Locations.Export.self), AnyMethod(Locations.Import.self),
         AnyMethod(Libraries.Configure.self), AnyMethod(Annotations.History.self), AnyMethod(Annotations.Undo.self),
+        AnyMethod(Web.Browsers.self), AnyMethod(Web.Forget.self), AnyMethod(Web.Link.self),
     ]
 }

@@ -30,6 +30,7 @@ struct UpCommand: AsyncParsableCommand {
               kith up --name laptop --port 4433
               kith up --grant shell            whoever uses the invitation may open a shell
               kith up --use-relay https://relay.example.org    reachable from any network
+              kith up --web                    with the page in the browser, which kith web opens
             """))
 
     @OptionGroup var globals: GlobalOptions
@@ -46,6 +47,13 @@ struct UpCommand: AsyncParsableCommand {
             "Accept programs at this TCP port of 127.0.0.1 and ::1 as well, which need the token in api.json of the data directory; 0 takes any. Default: at the socket alone.",
             valueName: "port"))
     var apiPort: UInt16?
+
+    @Option(
+        help: ArgumentHelp(
+            "Serve the page in the browser from the start, to this machine alone: yes, or the port. Default: no, until kith web asks for it. The port is kept.",
+            valueName: "port"),
+        transform: UpCommand.webPage)
+    var web: WebPage = .off
 
     @Option(
         name: .customLong("grant"),
@@ -368,10 +376,11 @@ struct UpCommand: AsyncParsableCommand {
                 "\(SecretBytes.unlockedCount) secrets could be swapped out: the limit of locked memory (ulimit -l) is too low"
             )
         }
+        let webPage = try await serveWebPage(of: device)
         var relay: RelayServer?
         if let plan = options.hostedRelay { relay = try await openRelay(plan, for: device) }
         let front = Front(client: device.client, asks: !yes && isatty(STDIN_FILENO) == 1)
-        try await announce(device.client, as: globals.json)
+        try await announce(device.client, as: globals.json, webPage: webPage)
         kith_release_program()
 
         let group = ServiceGroup(
@@ -409,7 +418,7 @@ struct UpCommand: AsyncParsableCommand {
     }
 
     /// Says who this device is, and how another one can join it.
-    private func announce(_ client: Client, as json: Bool) async throws {
+    private func announce(_ client: Client, as json: Bool, webPage: String? = nil) async throws {
         let status = try await client.call(ThisDevice.Status.self, Nothing())
         var invitation: Invitations.Create.Output?
         var hasNoNetwork = false
@@ -465,6 +474,7 @@ struct UpCommand: AsyncParsableCommand {
         if let address = endpoint?.addresses.first {
             printLine("  programs   \(address), with the token in api.json of the data directory")
         }
+        if let webPage { printLine("  page       \(webPage)  (kith web opens it)") }
         printLine("  data       \(globals.directory)")
         if hasNoNetwork {
             printLine("  network    none yet; once there is one, `kith invite` makes an invitation")
@@ -477,7 +487,7 @@ struct UpCommand: AsyncParsableCommand {
             show(
                 invitation,
                 below: 3 + shown.count + (hidden > 0 ? 1 : 0) + (status.discovery == nil ? 0 : 1) + relays.count
-                    + (endpoint == nil ? 0 : 1)
+                    + (endpoint == nil ? 0 : 1) + (webPage == nil ? 0 : 1)
                     + directories.count + waiting.count)
         }
     }
@@ -533,6 +543,7 @@ struct UpCommand: AsyncParsableCommand {
         defer { for (_, file) in handovers where file.isTemporary { unsafe unlink(file.path) } }
         for (name, file) in handovers { arguments += ["--\(name)", "@" + file.path] }
         if let apiPort { arguments += ["--api-port", String(apiPort)] }
+        arguments += ["--web", web.description]
         arguments += globals.traceArguments
         if globals.verbose { arguments.append("--verbose") }
         let passphrase = try globals.passphrase()

@@ -3,7 +3,7 @@ import Foundation
 
 /// Forms of words on the command line that the parser has no way to say, put into ones it has.
 ///
-/// `head -20` is `head -n 20`; `cp -avz` is `cp -aiz`; the tests of `find`, as soon as it matters how they are joined, become one word that says so.
+/// `up --web` is `up --web yes`; `head -20` is `head -n 20`; `cp -avz` is `cp -aiz`; the tests of `find`, as soon as it matters how they are joined, become one word that says so.
 enum WordForms {
     /// The words for the parser.
     ///
@@ -13,7 +13,17 @@ enum WordForms {
         case "head", "tail": counted(words)
         case "find": try joined(words)
         case "cp", "sync": transferring(words)
+        case "up": withWebValue(words)
         default: words
+        }
+    }
+
+    /// `--web` with nothing behind it as `--web yes`.
+    private static func withWebValue(_ words: [String]) -> [String] {
+        words.indices.flatMap { index -> [String] in
+            let next = index + 1 < words.count ? words[index + 1] : nil
+            let hasValue = next.map { UInt16($0) != nil || ["yes", "no"].contains($0) } ?? false
+            return words[index] == "--web" && !hasValue ? ["--web", "yes"] : [words[index]]
         }
     }
 

@@ -15,31 +15,40 @@ package enum WebSocketError: Error, Hashable, Sendable {
 package struct WebSocketInbox {
     /// What a frame comes to.
     package enum Event: Hashable {
-        /// A binary message.
+        /// A message of the kind that is expected.
         case message(ByteBuffer)
         /// To be answered with a pong of the same bytes.
         case ping(ByteBuffer)
         /// The peer closes.
         case close
-        /// Nothing to do: a pong, text, or a part of a message.
+        /// Nothing to do: a pong, a message of the other kind, or a part of one.
         case nothing
     }
 
     private enum Partial {
         case none
-        case binary(ByteBuffer)
-        case text(Int)
+        case expected(ByteBuffer)
+        case other
     }
 
-    private let limit: Int
+    /// The most bytes of a message.
+    package var limit: Int
     private let expectsMask: Bool
+    private let kind: WebSocketOpcode
+    private let partLimit: Int
     private var partial = Partial.none
+    /// The frames of the message that has not ended.
+    private var parts = 0
 
     /// Starts without a message; a server expects masked frames, a client others.
-    package init(limit: Int, expectsMask: Bool) { (self.limit, self.expectsMask) = (limit, expectsMask) }
+    ///
+    /// `kind` is that of the messages that count, `partLimit` the most frames that one may come in.
+    package init(limit: Int, expectsMask: Bool, kind: WebSocketOpcode = .binary, partLimit: Int = .max) {
+        (self.limit, self.expectsMask, self.kind, self.partLimit) = (limit, expectsMask, kind, partLimit)
+    }
 
     /// The bytes of memory that the parts of a message hold which has not ended.
-    package var held: Int { if case .binary(let message) = partial { message.storageCapacity } else { 0 } }
+    package var held: Int { if case .expected(let message) = partial { message.storageCapacity } else { 0 } }
 
     /// Takes the next frame.
     package mutating func received(_ frame: WebSocketFrame) throws(WebSocketError) -> Event {
@@ -49,26 +58,30 @@ package struct WebSocketInbox {
         case .ping: return .ping(Self.contents(of: frame))
         case .pong: return .nothing
         case .connectionClose: return .close
-        case .binary:
+        case .binary, .text:
             guard case .none = partial else { throw .notAllowed("a message inside another") }
+            parts = 1
+            guard frame.opcode == kind else {
+                if !frame.fin { partial = .other }
+                return .nothing
+            }
             guard frame.length <= limit else { throw .tooLong(frame.length) }
             if frame.fin { return .message(Self.contents(of: frame)) }
-            partial = .binary(Self.contents(of: frame))
-        case .text:
-            guard case .none = partial else { throw .notAllowed("a message inside another") }
-            if !frame.fin { partial = .text(frame.length) }
+            partial = .expected(Self.contents(of: frame))
         case .continuation:
+            parts = min(parts, partLimit) + 1
+            guard parts <= partLimit else { throw .notAllowed("a message in too many parts") }
             switch partial {
             case .none: throw .notAllowed("the rest of no message")
-            case .text: if frame.fin { partial = .none }
-            case .binary(var message):
+            case .other: if frame.fin { partial = .none }
+            case .expected(var message):
                 guard message.readableBytes + frame.length <= limit else {
                     throw .tooLong(message.readableBytes + frame.length)
                 }
                 partial = .none
                 message.writeImmutableBuffer(Self.contents(of: frame))
                 if frame.fin { return .message(message) }
-                partial = .binary(message)
+                partial = .expected(message)
             }
         default: throw .notAllowed("a frame of a kind that does not exist")
         }

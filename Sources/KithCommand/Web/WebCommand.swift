@@ -1,0 +1,32 @@
+import ArgumentParser
+import KithCommandLine
+import KithWire
+
+/// `kith web`.
+struct WebCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "web",
+        abstract: "Open this device's page in the browser; list the browsers that may use it, and end that.",
+        discussion: helpText(
+            """
+              kith web                         opens the page here, and lets this browser in
+              kith web --print                 prints the link instead: good once, for five minutes
+              kith web list                    the browsers that may use the page, and until when
+              kith web forget firefox          ends that for one of them, at once; --all for all
+
+            The page does what you may do here, and through this device on those it is paired with. It is served to this
+            machine alone, at http://localhost and a port that stays the same, once `kith web` has asked for it; after a
+            restart `kith web` asks again, or `kith up --web` serves it from the start.
+
+            A browser that a link has let in needs no other one for twelve hours from its last use, a week at the most. It
+            holds a key that cannot be taken out of it; there are no passwords and no cookies. From another machine:
+
+              ssh -L 8080:localhost:8080 nas   and there kith up --web 8080, then the link of kith web --print here
+            """),
+        subcommands: [WebOpen.self, WebList.self, WebForget.self],
+        defaultSubcommand: WebOpen.self)
+
+    /// The error of what was built without the page.
+    static let missing = KithError(
+        .unsupported, "This kith was built without the page in the browser: build it with the package's trait Web.")
+}
