@@ -142,15 +142,12 @@ final class WebDoor: Sendable {
             maxFrameSize: PageConnection.messageLimit,
             // A frame that is against the rules ends the connection.
             enableAutomaticErrorHandling: true,
-            shouldUpgrade: { [names] channel, head in
-                // Refused ones are answered where all requests are.
-                guard case .socket? = try? WebRoute(head, names: names) else {
-                    return channel.eventLoop.makeSucceededFuture(nil)
-                }
-                return channel.eventLoop.makeCompletedFuture {
+            shouldUpgrade: { channel, _ in
+                // Others than those that may do not come here.
+                channel.eventLoop.makeCompletedFuture {
                     // What comes after the head is no part of a request any more.
                     let pipeline = channel.pipeline.syncOperations
-                    pipeline.removeHandler(try pipeline.handler(type: RequestPatience.self), promise: nil)
+                    pipeline.removeHandler(try pipeline.handler(type: RequestGate.self), promise: nil)
                     return [:]
                 }
             },
@@ -185,7 +182,7 @@ final class WebDoor: Sendable {
         let future = try pipeline.configureUpgradableHTTPServerPipeline(configuration: configuration)
         // It has to see requests and answers as they are.
         let handler = try pipeline.handler(type: HTTPServerProtocolErrorHandler.self)
-        try pipeline.addHandler(RequestPatience(), position: .after(handler))
+        try pipeline.addHandler(RequestGate(names: names), position: .after(handler))
         return future
     }
 

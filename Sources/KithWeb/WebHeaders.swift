@@ -23,7 +23,7 @@ enum WebHeaders {
             ),
             (
                 "permissions-policy",
-                "camera=(self), microphone=(), geolocation=(), payment=(), usb=(), serial=(), hid=(), bluetooth=(), "
+                "camera=(self), microphone=(), geolocation=(), payment=(), usb=(), serial=(), hid=(), "
                     + "display-capture=(), midi=()"
             ),
             ("cache-control", "no-cache"),

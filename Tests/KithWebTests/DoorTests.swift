@@ -89,7 +89,7 @@ import Testing
                 try await RawWeb.ask("\(line) HTTP/1.1\nHost: localhost:\(port)\n\n", port: port)?.status
             }
             for path in [
-                "/index.html/", "//index.html", "/../index.html", "/%2e%2e/kith.sqlite", "/FILES", "/api", "/d/", "/u/",
+                "/index.html/", "//index.html", "/../index.html", "/%2e%2e/kith.sqlite", "/FILES", "/api", "/d/",
                 "/d/short", "/d/AAAAAAAAAAAAAAAAAAAAAB", "/d/AAAAAAAAAAAAAAAAAAAAAA/", "/d/AAAAAAAAAAAAAAAAAAAAA+",
                 "/d/AAAAAAAAAAAAAAAAAAAAAA", "/.well-known/x",
             ] {

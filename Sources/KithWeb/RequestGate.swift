@@ -1,8 +1,9 @@
 import NIOCore
 import NIOHTTP1
 
-/// Closes a connection whose head of a request, or the next part of whose body, does not come.
-final class RequestPatience: ChannelDuplexHandler, RemovableChannelHandler {
+/// The first that sees what a connection asks: it closes one whose head, or the next part of whose body, does not come, and
+/// takes offers to upgrade away that are not to be taken, so that they are answered as what else they are.
+final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
     typealias OutboundIn = HTTPServerResponsePart
@@ -15,9 +16,12 @@ final class RequestPatience: ChannelDuplexHandler, RemovableChannelHandler {
     /// The time for the next part of a body that is waited for.
     static let part = TimeAmount.seconds(60)
 
+    private let names: WebNames
     private var timer: Scheduled<Void>?
     /// True between the head of a request and its end.
     private var isInBody = false
+
+    init(names: WebNames) { self.names = names }
 
     func handlerAdded(context: ChannelHandlerContext) { wait(Self.head, context) }
 
@@ -31,10 +35,28 @@ final class RequestPatience: ChannelDuplexHandler, RemovableChannelHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         timer?.cancel()
         switch unwrapInboundIn(data) {
-        case .head, .body: isInBody = true
+        case .head(var head):
+            isInBody = true
+            if !mayUpgrade(head) { head.headers.remove(name: "upgrade") }
+            return context.fireChannelRead(wrapInboundOut(.head(head)))
+        case .body: isInBody = true
         case .end: isInBody = false
         }
         context.fireChannelRead(data)
+    }
+
+    private func mayUpgrade(_ head: HTTPRequestHead) -> Bool {
+        guard head.headers["sec-websocket-version"] == ["13"], head.headers["sec-websocket-key"].count == 1,
+            // A refusal is for who answers requests.
+            case .socket? = try? WebRoute(head, names: names)
+        else { return false }
+        return true
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.fireErrorCaught(error)
+        // What follows something that is no request is nothing, either.
+        context.close(promise: nil)
     }
 
     func read(context: ChannelHandlerContext) {
@@ -52,22 +74,5 @@ final class RequestPatience: ChannelDuplexHandler, RemovableChannelHandler {
         timer?.cancel()
         let channel = context.channel
         timer = context.eventLoop.scheduleTask(in: time) { channel.close(promise: nil) }
-    }
-}
-
-/// Closes a WebSocket that sends more than a login takes, until it has signed in.
-final class LoginMeter: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = ByteBuffer
-    typealias InboundOut = ByteBuffer
-
-    /// The most bytes until then.
-    static let limit = 16 << 10
-
-    private var count = 0
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        count += unwrapInboundIn(data).readableBytes
-        guard count <= Self.limit else { return context.close(promise: nil) }
-        context.fireChannelRead(data)
     }
 }
