@@ -19,9 +19,12 @@ struct WebCommand: ParsableCommand {
             restart `kith web` asks again, or `kith up --web` serves it from the start.
 
             A browser that a link has let in needs no other one for twelve hours from its last use, a week at the most. It
-            holds a key that cannot be taken out of it; there are no passwords and no cookies. From another machine:
+            holds a key that cannot be taken out of it; there are no passwords and no cookies.
 
-              ssh -L 8080:localhost:8080 nas   and there kith up --web 8080, then the link of kith web --print here
+            The page of another machine, by the link that `kith web --print` prints there:
+
+              kith up --web 8080                         there: a port that is free on both
+              kith forward nas -L 8080:localhost:8080    here
             """),
         subcommands: [WebOpen.self, WebList.self, WebForget.self],
         defaultSubcommand: WebOpen.self)
