@@ -102,12 +102,12 @@ package final class WebService: Service {
         ]
     }
 
-    private func list() throws -> [Web.Browser] { try host.browsers.list().map(describe) }
+    private func list() throws -> Web.List { Web.List(browsers: try host.browsers.list().map(describe)) }
 
-    private func forget(_ reference: String?) throws -> [Web.Browser] {
+    private func forget(_ reference: String?) throws -> Web.List {
         let gone = try host.browsers.forget(reference)
         for browser in gone { guests.cut(browser.id) }
-        return gone.map(describe)
+        return Web.List(browsers: gone.map(describe))
     }
 
     private func describe(_ browser: BrowserRecord) -> Web.Browser {

@@ -23,7 +23,7 @@ import Testing
 
             let again = try await PageClient.open(port: link.port)
             #expect(try await again.signIn(key).contains("welcome"))
-            let browsers = try await served.device.client.call(Web.Browsers.self, Nothing())
+            let browsers = try await served.device.client.call(Web.Browsers.self, Nothing()).browsers
             #expect(browsers.map(\.name) == ["Chromium on Linux"] && browsers[0].isConnected)
             #expect(browsers[0].ends == served.wallClock.now + 12 * 3_600)
             let audit = try await served.audit().filter { $0.method == "web.login" }
@@ -143,7 +143,7 @@ import Testing
             served.wallClock.advance(by: 12 * 3_600)
             let late = try await PageClient.open(port: link.port)
             #expect(try await late.signIn(key).contains(#""code":"expired""#))
-            #expect(try await served.device.client.call(Web.Browsers.self, Nothing()).isEmpty)
+            #expect(try await served.device.client.call(Web.Browsers.self, Nothing()).browsers.isEmpty)
         }
     }
 
@@ -176,7 +176,7 @@ import Testing
             #expect(try await page.get(download.url)?.status == 200)
 
             let gone = try await served.device.client.call(Web.Forget.self, .init(browser: "Firefox"))
-            #expect(gone.map(\.name) == ["Firefox"])
+            #expect(gone.browsers.map(\.name) == ["Firefox"])
             #expect(await page.message() == nil)
             #expect(try await page.get(download.url)?.status == 404)
             #expect(try await page.put(upload.url, [1, 2, 3])?.status == 404)
@@ -204,7 +204,7 @@ import Testing
             let port = page.port == 29_999 ? page.port - 1 : page.port + 1
             #expect(try await served.link(port: port).port == port)
             #expect(await page.message() == nil)
-            #expect(try await served.device.client.call(Web.Browsers.self, Nothing()).isEmpty)
+            #expect(try await served.device.client.call(Web.Browsers.self, Nothing()).browsers.isEmpty)
             #expect(try await served.link().port == port)
         }
     }
@@ -216,7 +216,7 @@ import Testing
         try await ServedPage.run { served in
             _ = try await served.signedIn(as: "Firefox")
             _ = try await served.signedIn(as: "Firefox")
-            let names = try await served.device.client.call(Web.Browsers.self, Nothing()).map(\.name)
+            let names = try await served.device.client.call(Web.Browsers.self, Nothing()).browsers.map(\.name)
             #expect(names.sorted() == ["Firefox", "Firefox 2"])
         }
     }

@@ -167,7 +167,7 @@ import Testing
                 // It has come when something after it has been answered.
                 #expect(await page.call("web/session") != "")
             }
-            #expect(try await served.device.client.call(Web.Browsers.self, Nothing()).isEmpty)
+            #expect(try await served.device.client.call(Web.Browsers.self, Nothing()).browsers.isEmpty)
         }
     }
 }

@@ -56,6 +56,8 @@ extension Client {
     public var trust: TrustNamespace { TrustNamespace(client: self) }
     /// The methods named `volumes.…`.
     public var volumes: VolumesNamespace { VolumesNamespace(client: self) }
+    /// The methods named `web.…`.
+    public var web: WebNamespace { WebNamespace(client: self) }
 }
 
 /// The methods named `annotations.…`, each as a function.
@@ -1612,5 +1614,38 @@ public struct VolumesNamespace: Sendable {
         _ input: Volumes.TestResult.Input, on device: String? = nil, options: CallOptions = CallOptions()
     ) async throws -> Volumes.TestResult.Output {
         try await client.call(Volumes.TestResult.self, input, on: device, options: options)
+    }
+}
+
+/// The methods named `web.…`, each as a function.
+public struct WebNamespace: Sendable {
+    /// Calls them.
+    public let client: Client
+
+    /// Lists the browsers that may use the page.
+    ///
+    /// The query `web.browsers`. Callers: owner.
+    public func browsers(
+        on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Web.Browsers.Output {
+        try await client.call(Web.Browsers.self, Nothing(), on: device, options: options)
+    }
+
+    /// Ends the right of a browser to use the page.
+    ///
+    /// The action `web.forget`. Callers: owner.
+    public func forget(
+        _ input: Web.Forget.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Web.Forget.Output {
+        try await client.call(Web.Forget.self, input, on: device, options: options)
+    }
+
+    /// Makes a link that lets one browser use the page.
+    ///
+    /// The action `web.link`. Callers: owner.
+    public func link(
+        _ input: Web.Link.Input = .usual, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> Web.Link.Output {
+        try await client.call(Web.Link.self, input, on: device, options: options)
     }
 }

@@ -30,12 +30,21 @@ public enum Web {
         }
     }
 
+    /// Browsers.
+    public struct List: Codable, Hashable, Sendable {
+        /// The browsers, the one used last first.
+        public var browsers: [Browser]
+
+        /// Makes a list.
+        public init(browsers: [Browser]) { self.browsers = browsers }
+    }
+
     /// Lists the browsers that may use the page.
     public enum Browsers: Method {
         /// Nothing.
         public typealias Input = Nothing
-        /// The browsers, the one used last first.
-        public typealias Output = [Browser]
+        /// Those that may use it now.
+        public typealias Output = List
         /// The stable name on every wire.
         public static let header = MethodHeader.query(
             "web.browsers", by: .owner, "Lists the browsers that may use the page.")
@@ -53,7 +62,7 @@ public enum Web {
         }
 
         /// Those whose right has ended.
-        public typealias Output = [Browser]
+        public typealias Output = List
         /// The stable name on every wire.
         public static let header = MethodHeader.action(
             "web.forget", by: .owner, "Ends the right of a browser to use the page.")

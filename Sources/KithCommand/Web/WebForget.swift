@@ -32,8 +32,8 @@ struct WebForget: AsyncParsableCommand {
             try await $0.call(Web.Forget.self, Web.Forget.Input(browser: browser))
         }
         if globals.json { return printLine(try jsonText(gone)) }
-        if gone.isEmpty { return note("No browser could use the page.") }
-        for browser in gone {
+        if gone.browsers.isEmpty { return note("No browser could use the page.") }
+        for browser in gone.browsers {
             printLine("Forgot \(printable(browser.name)); another link lets it in again: kith web")
         }
     }

@@ -16,8 +16,9 @@ struct WebList: AsyncParsableCommand {
     @OptionGroup var globals: GlobalOptions
 
     func run() async throws {
-        let browsers = try await browsers(globals) { try await $0.call(Web.Browsers.self, Nothing()) }
-        if globals.json { return printLine(try jsonText(browsers)) }
+        let list = try await browsers(globals) { try await $0.call(Web.Browsers.self, Nothing()) }
+        if globals.json { return printLine(try jsonText(list)) }
+        let browsers = list.browsers
         guard !browsers.isEmpty else {
             return note("No browser may use the page. `kith web` opens it, and lets the browser in.")
         }
