@@ -163,8 +163,6 @@ import Testing
             await next.send("GET / HTTP/1.1\nHost: localhost:\(page.port)\n\n")
             #expect(await next.answer()?.status == 200)
             #expect(await idle[0].rest().isEmpty)
-            await idle[62].send("GET / HTTP/1.1\nHost: localhost:\(page.port)\n\n")
-            #expect(await idle[62].answer()?.status == 200)
             #expect(await page.call("device.status").contains("nas"))
         }
     }
