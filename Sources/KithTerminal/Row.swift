@@ -87,34 +87,56 @@ package struct Row: Hashable, Sendable {
     }
 }
 
-/// The lines that left the screen at its top, the oldest first; at most `limit`.
+/// The lines that left the screen at its top, the oldest first; at most `limit`, and so many that they have at most
+/// ``cellLimit`` cells.
+///
+/// Each line has a number that is never another's. Lines that come back to the screen are new ones when they leave it
+/// again, and so are those that stayed: whoever keeps copies by number keeps no wrong one.
 struct Scrollback: Sendable {
+    /// 32 MiB.
+    static let cellLimit = 2 << 20
+
     let limit: Int
     private var rows: [Row] = []
     private var start = 0
+    private var cellCount = 0
+    /// The number that the next line gets.
+    private var next = 0
 
     init(limit: Int) { self.limit = limit }
 
     var count: Int { rows.count - start }
+    /// The number of the oldest line.
+    var firstNumber: Int { next - count }
     subscript(index: Int) -> Row { rows[start + index] }
 
     mutating func append(_ row: Row) {
         guard limit > 0 else { return }
         rows.append(row)
-        guard count > limit else { return }
-        rows[start] = Row(cells: [], isWrapped: false)
-        start += 1
+        cellCount += row.cells.count
+        next += 1
+        while count > limit || cellCount > Self.cellLimit && count > 1 {
+            cellCount -= rows[start].cells.count
+            rows[start] = Row(cells: [], isWrapped: false)
+            start += 1
+        }
         if start >= max(limit, 64) {
             rows.removeFirst(start)
             start = 0
         }
     }
 
-    mutating func popLast() -> Row? { count > 0 ? rows.removeLast() : nil }
+    mutating func popLast() -> Row? {
+        guard count > 0, let last = rows.popLast() else { return nil }
+        cellCount -= last.cells.count
+        next += count
+        return last
+    }
 
     mutating func removeAll() {
         rows.removeAll()
         start = 0
+        cellCount = 0
     }
 
     /// The newest line goes on in the screen.

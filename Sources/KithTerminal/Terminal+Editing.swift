@@ -267,6 +267,7 @@ extension Terminal {
         fresh.bellCount = bellCount
         fresh.extras = extras
         fresh.clusters = clusters
+        fresh.sweeps = sweeps
         self = fresh
     }
 }

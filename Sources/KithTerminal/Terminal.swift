@@ -48,6 +48,8 @@ package struct Terminal: Sendable {
     var replies: [UInt8] = []
     var extras = InternTable<CellExtra>(limit: 65_535)
     var clusters = InternTable<[Unicode.Scalar]>(limit: 65_535)
+    /// How often numbers of the tables were given to other values: cells of before mean something else since.
+    var sweeps = 0
 
     /// Sizes beyond these are taken for the nearest.
     package static let columnLimits = 2...4096
@@ -70,6 +72,8 @@ package struct Terminal: Sendable {
     package var isAlternate: Bool { mainScreen != nil }
     /// The number of lines in the scrollback.
     package var scrollbackCount: Int { scrollback.count }
+    /// The number of the oldest line of the scrollback; a number is never given to another line.
+    package var scrollbackFirst: Int { scrollback.firstNumber }
     /// A line of the scrollback; 0 is the oldest.
     package func scrollbackRow(_ index: Int) -> Row { scrollback[index] }
 
@@ -250,6 +254,7 @@ package struct Terminal: Sendable {
         var live: Set<Int> = []
         forEachCell { if $0.content & Cell.clusterBit != 0 { live.insert(Int($0.content & ~Cell.clusterBit)) } }
         clusters.keep(live)
+        sweeps += 1
         return clusters.number(of: cluster)
     }
 
@@ -264,6 +269,7 @@ package struct Terminal: Sendable {
             live.insert(Int(cell.extra) - 1)
         }
         extras.keep(live)
+        sweeps += 1
         return extras.number(of: extra).map { UInt16($0 + 1) } ?? 0
     }
 
