@@ -55,6 +55,8 @@ package struct CellAttributes: OptionSet, Hashable, Sendable {
     package static let wide = CellAttributes(rawValue: 1 << 12)
     /// The right half of a wide character; its content is 0.
     package static let wideTail = CellAttributes(rawValue: 1 << 13)
+    /// Drawn ahead of the echo; never in a terminal's own cells.
+    static let predicted = CellAttributes(rawValue: 1 << 14)
 
     static let halves: CellAttributes = [.wide, .wideTail]
     private static let underlineShift: UInt16 = 8

@@ -101,6 +101,12 @@ package struct PredictiveEcho: Sendable {
         (columns.values.flatMap(\.steps).map(\.typedAt) + cursors.map(\.typedAt)).min()
     }
 
+    /// The row and cells that are drawn ahead of the echo, and the column where the cursor is drawn then.
+    package var drawing: (row: Int, cells: [Int: Cell], cursor: Int?) { (row, drawn, drawnCursor) }
+
+    /// Takes the terminal's answers to what the program asked, as ``Terminal/takeReplies()``.
+    package mutating func takeReplies() -> [UInt8] { terminal.takeReplies() }
+
     // MARK: - Events
 
     /// Takes a measurement of the round trip in.
