@@ -387,7 +387,9 @@ let tests: [Target] = [
         "KithNode", "KithIO", "KithTesting", "KithIdentity", "KithAPI", "KithTrust", "KithNet", "KithStore", crypto,
         logging),
     test("Kith", "KithTesting", "KithSocket", "KithAPI", "KithRPC"),
-    test("KithShell", "KithTesting", "KithIdentity", "KithAPI", "KithNode", "CKithSystem", logging),
+    test(
+        "KithShell", "KithTesting", "KithIdentity", "KithRPC", "KithAPI", "KithNode", "KithTerminal", "CKithSystem",
+        logging),
     test(
         "KithFiles", "CKithSystem", "KithIO", "KithIdentity", "KithCatalog", "KithAPI", "KithIndex", "KithJobs",
         "KithNode", "KithTesting",

@@ -43,6 +43,9 @@ public struct ShellService: Service {
     private let options: Options
     private let logger: Logger
     let running: RunningShells
+    let screens = ShellScreens()
+    /// The clock of the screens that are drawn for callers.
+    var screenClock: any Ticker { options.clock }
 
     /// Makes the service.
     public init(options: Options = Options(), logger: Logger) {
@@ -51,7 +54,7 @@ public struct ShellService: Service {
         running = RunningShells()
     }
 
-    /// ``Shell/Open``, ``Shell/Attach``, ``Shell/Sessions`` and ``Shell/Change``.
+    /// ``Shell/Open``, ``Shell/Attach``, ``Shell/Sessions``, ``Shell/Change`` and ``Shell/Screen``.
     public var handlers: [Handler] {
         [
             .stream(Shell.Open.self) { try await open($0, context: $1, pending: $2) },
@@ -62,6 +65,7 @@ public struct ShellService: Service {
                     .sorted { ($0.opened, $0.id) < ($1.opened, $1.id) }
             },
             .call(Shell.Change.self) { try await change($0, context: $1) },
+            .stream(Shell.Screen.self) { try await screen($0, context: $1, pending: $2) },
         ]
     }
 

@@ -17,13 +17,15 @@ public final class CuttableCarrier: Carrier {
     private let service: any Service
     private let caller: Caller
     private let grants: [Grant]
+    private let onward: Client?
     private let state = Mutex(State())
 
-    /// Makes a carrier to `service`.
-    public init(_ service: any Service, caller: Caller = .owner, grants: [Grant] = []) {
+    /// Makes a carrier to `service`, which calls others by `onward`; `nil`: by this carrier itself.
+    public init(_ service: any Service, caller: Caller = .owner, grants: [Grant] = [], onward: Client? = nil) {
         self.service = service
         self.caller = caller
         self.grants = grants
+        self.onward = onward
     }
 
     /// The number of streams that have been opened.
@@ -52,7 +54,7 @@ public final class CuttableCarrier: Carrier {
         guard case .call(let body)? = service.handlers.first(where: { $0.method.name == M.name })?.body else {
             throw KithError(.unsupported, M.name)
         }
-        let context = CallContext(caller: caller, grants: grants, client: Client(self))
+        let context = CallContext(caller: caller, grants: grants, client: onward ?? Client(self))
         guard let output = try await body(input, context) as? M.Output else {
             throw KithError(.internal, "The answer of \(M.name) is of another type than the method's.")
         }
@@ -73,7 +75,7 @@ public final class CuttableCarrier: Carrier {
             state.opened += 1
         }
         let (accepted, acceptance) = AsyncThrowingStream.makeStream(of: M.Output.self)
-        let context = CallContext(caller: caller, grants: grants, client: Client(self))
+        let context = CallContext(caller: caller, grants: grants, client: onward ?? Client(self))
         let serving = Task {
             do {
                 try await body(input, context) { output in

@@ -1358,6 +1358,15 @@ public struct ShellNamespace: Sendable {
         try await client.open(Shell.Open.self, input, on: device, options: options)
     }
 
+    /// Opens or attaches a shell anywhere, and tells what its screen looks like.
+    ///
+    /// The stream `shell.screen`. Callers: owner.
+    public func screen(
+        _ input: Shell.Screen.Input, on device: String? = nil, options: CallOptions = CallOptions()
+    ) async throws -> OpenedStream<Shell.Screen> {
+        try await client.open(Shell.Screen.self, input, on: device, options: options)
+    }
+
     /// Lists the shells the caller may attach to.
     ///
     /// The query `shell.sessions`. Callers: grant shell.

@@ -121,6 +121,27 @@ extension ShellFrame: SchemaCases {
     }
 }
 
+extension Shell.Screen.Action: SchemaCases {
+    /// The members of its JSON form.
+    public static var schemaCases: [String] {
+        ["text", "key", "paste", "mouse", "focus", "size", "shown", "lines"]
+    }
+}
+
+extension Shell.Screen.Color: SchemaDescribing {
+    /// A number, or text.
+    public static var schema: JSONSchema {
+        [
+            "description": "A colour: a number of the palette, or its parts.",
+            "anyOf": [
+                ["type": "integer", "minimum": 0, "maximum": 255],
+                ["type": "string", "pattern": "^#[0-9a-f]{6}$"],
+            ],
+            "examples": [4, "#ff8800"],
+        ]
+    }
+}
+
 extension ScreenUpdate: SchemaCases {
     /// The members of its JSON form.
     public static var schemaCases: [String] { ["picture", "video", "cursor", "displays", "permissions", "ended"] }
