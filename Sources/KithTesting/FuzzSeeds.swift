@@ -21,7 +21,7 @@ extension FuzzTarget {
         case .announcement: Extremes.announcements
         case .cbor: Extremes.cbor
         case .header: Extremes.headers
-        case .terminal, .input: Extremes.sequences
+        case .terminal, .input, .difference: Extremes.sequences
         case .mls: Extremes.mls
         case .preview: Extremes.pictures
         case .transfer: Extremes.transfers

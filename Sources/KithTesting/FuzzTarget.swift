@@ -31,6 +31,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case header
     /// The output of a remote program to the person's terminal.
     case terminal
+    /// The output of a remote program on a terminal that is drawn elsewhere, by differences.
+    case difference
     /// Messages, trees and commits of secure groups.
     case mls
     /// The bytes a terminal sends for keys, the mouse and pastes.
@@ -134,6 +136,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
         case .cbor: unsafe Self.cbor(Array(bytes))
         case .header: unsafe Self.header(Array(bytes))
         case .terminal: unsafe FuzzedTerminal.run(Array(bytes))
+        case .difference: unsafe FuzzedDifference.run(Array(bytes))
         case .mls: unsafe FuzzedMLS.run(Array(bytes))
         case .input: unsafe FuzzedBrowser.input(Array(bytes))
         case .preview: unsafe FuzzedBrowser.preview(Array(bytes))

@@ -34,7 +34,7 @@ import Testing
     ) async throws {
         var random = SeededRandom.fromEnvironment()
         // What takes long, less often; of the extreme numbers, which are many alike, each a few times.
-        let isSlow = [.conversation, .terminal, .answers, .transfer, .caller].contains(target)
+        let isSlow = [.conversation, .terminal, .difference, .answers, .transfer, .caller].contains(target)
         let seeds =
             try inputs("Corpus", target).map { (bytes: $0, rounds: isSlow ? 10 : 200) }
             + target.extremes.map { (bytes: $0, rounds: isSlow ? 1 : 5) }
