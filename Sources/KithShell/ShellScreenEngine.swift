@@ -82,6 +82,7 @@ package struct ShellScreenEngine: Sendable {
     private var skipped: Int
 
     // The way to the device.
+    private var isConnected = true
     private var roundTrip: Duration?
     private var toldRoundTrip: Duration?
     private var toldStateAt: Duration?
@@ -139,6 +140,7 @@ package struct ShellScreenEngine: Sendable {
 
     /// The way to the device is lost, or is back.
     package mutating func connected(_ isConnected: Bool) {
+        self.isConnected = isConnected
         state = Shell.Screen.State(connected: isConnected, roundTrip: isConnected ? Self.milliseconds(roundTrip) : nil)
     }
 
@@ -303,7 +305,7 @@ package struct ShellScreenEngine: Sendable {
     }
 
     private mutating func stateUpdate(at now: Duration) -> Shell.Screen.Update? {
-        if state == nil, let roundTrip, toldStateAt.map({ now - $0 >= Self.stateTime }) ?? true {
+        if state == nil, isConnected, let roundTrip, toldStateAt.map({ now - $0 >= Self.stateTime }) ?? true {
             let told = toldRoundTrip ?? .zero
             // Loopback trembles by a millisecond.
             if max(roundTrip, told) - min(roundTrip, told) > max(.milliseconds(2), told / 4) {

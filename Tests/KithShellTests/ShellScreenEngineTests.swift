@@ -185,6 +185,20 @@ import Testing
         #expect(run.mirror.state?.roundTrip == 100)
     }
 
+    @Test func `a way that is lost is not said to be there for its round trip`() throws {
+        var run = Run()
+        run.engine.echoed(upTo: 0, roundTrip: .milliseconds(20), at: run.now)
+        _ = try run.sent()
+        run.engine.echoed(upTo: 0, roundTrip: .seconds(9), at: run.now)
+        run.engine.connected(false)
+        _ = try run.sent()
+        run.now = .seconds(10)
+        _ = try run.sent()
+        #expect(run.mirror.state?.connected == false)
+        run.engine.connected(true)
+        #expect(try run.sent().last?.state?.roundTrip ?? 0 > 20)
+    }
+
     @Test func `a viewer is told which of its messages were passed on, and one that comes back goes on there`() throws {
         var run = Run(reportsTaken: true, taken: 5, skipped: 2)
         _ = try run.sent()
