@@ -20,7 +20,7 @@ export async function open(host) {
 
 	async function load() {
 		try {
-			const own = wire.welcome.browser, all = await wire.ask("web.browsers");
+			const own = wire.welcome.browser, all = (await wire.ask("web.browsers")).browsers;
 			all.sort((a, b) => (b.id === own) - (a.id === own) || b.lastUse - a.lastUse);
 			const others = all.filter((each) => each.id !== own);
 			fill(browsers, h("ul.locations.card", all.map((each) => {
