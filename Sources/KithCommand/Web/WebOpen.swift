@@ -10,7 +10,7 @@ struct WebOpen: AsyncParsableCommand {
         commandName: "open", abstract: "Open the page, and let the browser in.",
         discussion: helpText(
             """
-              kith web
+              kith web open                    as kith web alone
               kith web --print
               kith web --port 8080             at another port than before; browsers have to be let in again
             """))
