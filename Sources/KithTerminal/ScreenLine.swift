@@ -108,11 +108,10 @@ private struct LineBuilder {
 
     init(isWrapped: Bool) { line.isWrapped = isWrapped }
 
-    /// Adds one character.
+    /// Adds one character; those that turn text take no column, and are marks of another.
     mutating func add(_ scalar: Unicode.Scalar, isWide: Bool = false, _ cell: Cell, style: () -> RunStyle) {
-        let shown = Self.turnsText(scalar) ? " " : scalar
-        begin(isWide ? .wide : Self.isPlain(shown) ? .plain : .single, cell, style: style)
-        text.append(shown)
+        begin(isWide ? .wide : Self.isPlain(scalar) ? .plain : .single, cell, style: style)
+        text.append(scalar)
         width += isWide ? 2 : 1
     }
 

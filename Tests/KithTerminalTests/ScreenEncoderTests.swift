@@ -97,8 +97,13 @@ import Testing
         #expect(range.first >= 20 && range.count > 20)
         #expect(encoder.lines(from: 0, count: 1, of: terminal).rows.isEmpty)
         #expect(encoder.lines(from: 0, count: 30, of: terminal).rows.map(\.number) == Array(range.first..<30))
+        // Lines that come back to the screen, and others that leave it then.
+        terminal.resize(columns: 20, rows: 12)
+        _ = encode("\r\nnew\r\nnew")
+        let after = try #require(encoder.encode(terminal) ?? encode("\r\n")).scrollback ?? range
+        #expect(after.first >= range.first + range.count)
         terminal.feed(Array("\u{1B}[3J".utf8))
-        #expect(encoder.encode(terminal)?.scrollback == .init(first: range.first + range.count, count: 0))
+        #expect(encoder.encode(terminal)?.scrollback == .init(first: after.first + after.count, count: 0))
     }
 
     @Test mutating func `the scrollback is bounded in cells, too`() {
