@@ -26,6 +26,14 @@ extension Device {
         try await parts.serve(caller: number)
     }
 
+    /// Signs what a door says, by which it is known to be this device's; it begins with what it is for.
+    ///
+    /// - Throws: `KithError` `.closed` while the device is not up.
+    package func doorSignature(for message: [UInt8]) throws(KithError) -> [UInt8] {
+        guard let parts else { throw notUp }
+        return try parts.key.signature(for: message)
+    }
+
     /// Asks the database of the device.
     ///
     /// - Throws: `KithError` `.closed` while the device is not up; what `body` throws.

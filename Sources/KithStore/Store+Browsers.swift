@@ -109,24 +109,29 @@ extension Store {
         }
     }
 
-    /// Forgets a browser, by its name, its identifier or the beginning of one; without any, all of them.
+    /// Forgets a browser, by its name, its identifier or the beginning of either; without any, all of them.
     ///
     /// - Throws: `KithError` `.notFound` when there is no such browser, `.conflict` when several are meant.
     public func forgetBrowsers(_ reference: String?, now: Int64) throws(KithError) -> [BrowserRecord] {
         try transaction("forget a browser") { database in
             var all = try Row.fetchAll(database, sql: "SELECT * FROM browsers ORDER BY last_use DESC").map(Self.browser)
             if let reference {
-                let named = all.filter { $0.name == reference || $0.id == reference }
+                let text = reference.lowercased()
+                // The identifier first, which nobody can give itself.
                 let meant =
-                    !named.isEmpty
-                    ? named : reference.isEmpty ? [] : all.filter { $0.id.hasPrefix(reference.lowercased()) }
+                    text.isEmpty
+                    ? []
+                    : [
+                        all.filter { $0.id == text }, all.filter { $0.name == reference },
+                        all.filter { $0.id.hasPrefix(text) || $0.name.lowercased().hasPrefix(text) },
+                    ].first { !$0.isEmpty } ?? []
                 guard !meant.isEmpty else {
                     throw KithError(
                         .notFound,
                         "No browser “\(reference.prefix(64))” may use the page. `kith web list` shows which may.")
                 }
                 guard meant.count == 1 else {
-                    let several = meant.map(\.id).joined(separator: ", ")
+                    let several = meant.map { "\($0.name) (\($0.id))" }.joined(separator: ", ")
                     throw KithError(.conflict, "“\(reference.prefix(64))” is the beginning of several: \(several).")
                 }
                 all = meant

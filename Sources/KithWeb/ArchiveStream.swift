@@ -34,10 +34,11 @@ struct ArchiveStream: Sendable {
             guard entry.kind == .folder else { continue }
             let slash = UInt8(ascii: "/")
             let folder = top.bytes.last == slash ? top : Files.Path(bytes: top.bytes + [slash])
-            let found = try await client.open(
-                Files.Find.self, .init(path: folder, filter: Files.Filter(kinds: [.file, .folder])), on: device
-            ).stream
+            let input = Files.Find.Input(path: folder, filter: Files.Filter(kinds: [.file, .folder]))
+            let check = try FoundCheck(input, from: device)
+            let found = try await client.open(Files.Find.self, input, on: device).stream
             while let part = try await found.receive() {
+                try check.check(part)
                 for item in part.entries {
                     let beneath = item.name.bytes
                     entries.append(
@@ -53,6 +54,7 @@ struct ArchiveStream: Sendable {
                 if part.isLast { break }
             }
         }
+        try Self.check(entries)
         // Parents first, as some that unpack want it.
         let order = entries.indices.sorted { entries[$0].name < entries[$1].name }
         self.entries = order.map { entries[$0] }
@@ -60,6 +62,17 @@ struct ArchiveStream: Sendable {
         (self.form, self.device, self.client) = (form, device, client)
         zip = form == .zip ? ZipLayout(self.entries) : nil
         size = zip?.size ?? TarLayout.size(self.entries)
+    }
+
+    /// Refuses sizes that no files have, which another device may name all the same.
+    static func check(_ entries: [ArchiveEntry]) throws(KithError) {
+        var rest: UInt64 = 1 << 60
+        for entry in entries {
+            guard entry.size <= min(DownloadTicket.sizeLimit, rest) else {
+                throw KithError(.invalid, "“\(entry.name)” says it has \(entry.size) bytes: that is no file.")
+            }
+            rest -= entry.size
+        }
     }
 
     /// The name, or with a number where another top has it.

@@ -39,6 +39,7 @@ struct DownloadAnswer {
         }
         // As a rule it is as it was; else it is looked at once more.
         for isLast in [false, true] {
+            guard entry.size <= DownloadTicket.sizeLimit else { throw KithError(.invalid, "That is no file's size.") }
             let range = Self.range(of: entry, head)
             var all = headers
             all.add(name: "etag", value: Self.tag(entry))
@@ -51,7 +52,7 @@ struct DownloadAnswer {
                 (status, wanted) = (.partialContent, part)
                 all.add(name: "content-range", value: "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(entry.size)")
             }
-            let length = UInt64(wanted.count)
+            let length = wanted.upperBound - wanted.lowerBound
             if head.method == .HEAD { return try await answer.send(status, all, length: length) { _ in } }
             let opened = try await client.open(
                 Files.Read.self, .init(path: path, offset: wanted.lowerBound, length: length), on: ticket.device)

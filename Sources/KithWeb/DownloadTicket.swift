@@ -21,6 +21,8 @@ struct DownloadTicket: Sendable {
 
     /// The most paths of an archive.
     static let pathLimit = 10_000
+    /// The most bytes of a file.
+    static let sizeLimit: UInt64 = 1 << 53
 
     /// Looks at what is asked for, as this device's person, and throws what the device that has it says against that.
     init(_ wanted: WebRequests.Download, on device: String?, client: Client) async throws {
@@ -54,6 +56,9 @@ struct DownloadTicket: Sendable {
         let entry = try await client.call(Files.Stat.self, .init(path: path, followsLinks: true), on: device)
         guard entry.kind == .file else {
             throw KithError(.invalid, "“\(path)” is not a file: ask for the form zip or tar.")
+        }
+        guard entry.size <= Self.sizeLimit else {
+            throw KithError(.invalid, "“\(path)” says it has \(entry.size) bytes: that is no file.")
         }
         content = .file(path, entry)
         name = Self.name(of: path)

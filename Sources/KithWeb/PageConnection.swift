@@ -92,7 +92,11 @@ struct PageConnection {
             }
             do {
                 try await output.allowAll()
-                try await output.send(try WebLogin.frame(Self.welcome(browser, host)))
+                var welcome = Self.welcome(browser, host)
+                welcome.key = Base64.encodeURL(host.id.bytes)
+                welcome.signature = Base64.encodeURL(
+                    try host.sign(WebLogin.welcomeText(claim.transcript, challenge: claim.challenge)))
+                try await output.send(try WebLogin.frame(welcome))
             } catch {
                 door.guests.leave(stay)
                 throw error
@@ -108,9 +112,18 @@ struct PageConnection {
     /// The browser that a claim is of, once it may come in.
     private func admit(_ claim: WebLogin.Claim) async throws -> BrowserRecord {
         let browsers = door.host.browsers
+        let known = try browsers.find(key: claim.key)
+        let isGood = known.map { $0.ends > browsers.now() } ?? false
         if let proof = claim.proof {
             switch door.host.links.use(proof, over: claim.transcript, at: door.host.ticker.now) {
-            case .accepted: return try browsers.add(key: claim.key, name: claim.name)
+            case .accepted:
+                do throws(KithError) {
+                    return try browsers.add(key: claim.key, name: claim.name)
+                } catch {
+                    throw WebLogin.Refused(code: .wrong, message: error.message)
+                }
+            // An old link, from the history or from elsewhere, takes nothing from who may come in.
+            case .wrong where isGood, .crowded where isGood: break
             case .wrong:
                 try browsers.refused(claim.name, "its link is not valid")
                 throw WebLogin.Refused(
@@ -121,8 +134,8 @@ struct PageConnection {
                     code: .crowded, message: "Too many links are being tried. Try again in a second.")
             }
         }
-        guard let browser = try browsers.find(key: claim.key) else { throw Self.unknown }
-        guard browser.ends > browsers.now() else {
+        guard let browser = known else { throw Self.unknown }
+        guard isGood else {
             throw WebLogin.Refused(
                 code: .expired,
                 message: "This browser has not been used for twelve hours, or was let in a week ago. "

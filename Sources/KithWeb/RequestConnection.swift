@@ -16,6 +16,13 @@ struct RequestConnection {
     /// The most bytes of a body that nobody asked for, before the connection is closed.
     private static let unwantedLimit = 64 << 10
 
+    /// A service worker that goes.
+    private static let leaving = """
+        self.addEventListener("install", () => self.skipWaiting());
+        self.addEventListener("activate", () => self.registration.unregister());
+
+        """
+
     func serve(_ channel: Channel) async {
         do {
             try await channel.executeThenClose { inbound, outbound in
@@ -72,6 +79,14 @@ struct RequestConnection {
     // MARK: - The page
 
     private func send(_ path: String, _ head: HTTPRequestHead, _ answer: inout HTTPAnswer) async throws {
+        if head.headers["service-worker"].contains("script") {
+            // The page has none: who had the port before has left it, and it would answer in the page's place.
+            var headers = WebHeaders.page
+            headers.add(name: "content-type", value: MediaType.ofPage("worker.js"))
+            return try await answer.send(.ok, headers, length: UInt64(Self.leaving.utf8.count)) {
+                try await $0(ByteBuffer(string: Self.leaving))
+            }
+        }
         guard let file = door.files.file(path) else {
             throw WebRefusal(.notFound, "The page has no such file.")
         }

@@ -1,3 +1,4 @@
+import KithWire
 import NIOCore
 import NIOHTTP1
 
@@ -20,6 +21,8 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     private var timer: Scheduled<Void>?
     /// True between the head of a request and its end.
     private var isInBody = false
+    /// True once something came that is no request.
+    private var isBroken = false
 
     init(names: WebNames) { self.names = names }
 
@@ -46,7 +49,11 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func mayUpgrade(_ head: HTTPRequestHead) -> Bool {
-        guard head.headers["sec-websocket-version"] == ["13"], head.headers["sec-websocket-key"].count == 1,
+        let keys = head.headers["sec-websocket-key"]
+        guard head.version == .http1_1, head.headers["sec-websocket-version"] == ["13"], keys.count == 1,
+            Base64.decode(keys[0])?.count == 16,
+            // A body would be read as frames, or waited for.
+            head.headers["content-length"].allSatisfy({ $0 == "0" }), head.headers["transfer-encoding"].isEmpty,
             // A refusal is for who answers requests.
             case .socket? = try? WebRoute(head, names: names)
         else { return false }
@@ -54,6 +61,7 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        isBroken = true
         context.fireErrorCaught(error)
         // What follows something that is no request is nothing, either.
         context.close(promise: nil)
@@ -66,6 +74,8 @@ final class RequestGate: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        // Who has sent something that is no request has been told so; NIO takes no other answer after that.
+        guard !isBroken else { return promise?.fail(ChannelError.ioOnClosedChannel) ?? () }
         if case .end = unwrapOutboundIn(data) { wait(Self.idle, context) }
         context.write(data, promise: promise)
     }

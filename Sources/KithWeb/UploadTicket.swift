@@ -17,11 +17,11 @@ final class UploadTicket: Sendable {
     private let part: Files.Path
     private let conflict: WebRequests.Upload.Conflict
     private let client: Client
-    private let isBusy = Mutex(false)
+    private let busy: UploadsUnderWay
 
     /// - Throws: `KithError` `.invalid` for what is no path below a folder.
     init(
-        _ wanted: WebRequests.Upload, on device: String?, browser: String, client: Client
+        _ wanted: WebRequests.Upload, on device: String?, browser: String, client: Client, busy: UploadsUnderWay
     ) throws(KithError) {
         let relative = Files.Path(wanted.path)
         guard relative.levelsBeneath != nil, relative.bytes.count <= 4_096 else {
@@ -43,6 +43,7 @@ final class UploadTicket: Sendable {
         part = folder.appending(
             Array(".kith-resume-".utf8) + digest.finalize().prefix(20).map { letters[Int($0 & 31)] })
         (size, self.device, conflict, self.client) = (wanted.size, device, wanted.conflict ?? .refuse, client)
+        self.busy = busy
     }
 
     /// Makes room for the file: the folders it goes into, and what it is until it is whole.
@@ -87,12 +88,8 @@ final class UploadTicket: Sendable {
     func receive(
         from offset: UInt64, _ next: () async throws -> [UInt8]?
     ) async throws -> (path: Files.Path?, offset: UInt64) {
-        let isFree = isBusy.withLock { isBusy in
-            defer { isBusy = true }
-            return !isBusy
-        }
-        guard isFree else { throw KithError(.conflict, "This file is being sent already.") }
-        defer { isBusy.withLock { $0 = false } }
+        guard busy.begin(part, on: device) else { throw KithError(.conflict, "This file is being sent already.") }
+        defer { busy.end(part, on: device) }
         let there = try await self.offset()
         guard there == offset else {
             throw KithError(.conflict, "The next byte to send is \(there ?? 0). Ask for the upload again.")
@@ -148,5 +145,24 @@ final class UploadTicket: Sendable {
         let name = path.bytes[start...]
         let dot = name.dropFirst().lastIndex(of: UInt8(ascii: ".")) ?? name.endIndex
         return Files.Path(bytes: Array(path.bytes[..<dot]) + Array(" (\(number))".utf8) + Array(path.bytes[dot...]))
+    }
+}
+
+/// The uploads that come in now, by where they lie: several tickets may be of one.
+final class UploadsUnderWay: Sendable {
+    private struct Place: Hashable {
+        var device: String?
+        var path: [UInt8]
+    }
+
+    private let places = Mutex<Set<Place>>([])
+
+    /// False where one comes in already.
+    func begin(_ path: Files.Path, on device: String?) -> Bool {
+        places.withLock { $0.insert(Place(device: device, path: path.bytes)).inserted }
+    }
+
+    func end(_ path: Files.Path, on device: String?) {
+        places.withLock { _ = $0.remove(Place(device: device, path: path.bytes)) }
     }
 }

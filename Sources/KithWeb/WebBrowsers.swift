@@ -47,7 +47,10 @@ struct WebBrowsers: Sendable {
     func refused(_ name: String, _ why: String) throws(KithError) {
         try ask { (store, now) throws(KithError) in
             try store.record(
-                AuditEntry(time: now, device: "browser “\(name)”", method: "web.login", decision: .denied, detail: why))
+                // Whoever it is has no share of the log by the name that it gives itself.
+                AuditEntry(
+                    time: now, device: "a browser", method: "web.login", decision: .denied,
+                    detail: "“\(name)”: \(why)"))
         }
     }
 

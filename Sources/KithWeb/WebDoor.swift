@@ -14,6 +14,8 @@ struct WebHost: Sendable {
     /// The device's key, and its name.
     var id: DeviceID
     var name: String
+    /// Signs with the device's key.
+    var sign: @Sendable ([UInt8]) throws(KithError) -> [UInt8]
     /// Calls as the device's own person.
     var client: Client
     /// Serves a caller at one end of a pair of sockets.
@@ -33,6 +35,7 @@ final class WebDoor: Sendable {
     let files: PageFiles
     let guests: WebGuests
     let connections = WebConnections()
+    let uploads = UploadsUnderWay()
 
     private typealias Listener = NIOAsyncChannel<EventLoopFuture<WebConnection>, Never>
     private let listeners: Mutex<[any Channel]>
@@ -42,7 +45,7 @@ final class WebDoor: Sendable {
     ///
     /// - Throws: `KithError` `.conflict` when another program has the port.
     static func open(port: UInt16, host: WebHost, guests: WebGuests, files: PageFiles) async throws -> WebDoor {
-        let names = WebNames(port: port, device: host.name)
+        let names = WebNames(port: port, device: host.name, label: WebNames.newLabel())
         let door = WebDoor(host, names, guests, files)
         var listeners: [Listener] = []
         do {
@@ -60,7 +63,7 @@ final class WebDoor: Sendable {
             throw KithError(
                 .conflict,
                 "The page cannot be served at port \(port) of this machine: \(NetworkFailure.words(error)). "
-                    + "Choose another port: kith web --port NUMBER",
+                    + "Choose another port: kith web --port NUMBER, or kith up --web NUMBER",
                 cause: error)
         }
         door.run(listeners)

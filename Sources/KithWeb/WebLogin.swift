@@ -20,6 +20,8 @@ enum WebLogin {
         var signature: String
         var name: String?
         var proof: String?
+        /// 32 random bytes, which the answer is to be signed with.
+        var challenge: String
     }
 
     /// The answer to a page that is let in.
@@ -28,6 +30,9 @@ enum WebLogin {
         var name: String
         var browser: String
         var ends: String
+        /// The device's Ed25519 public key, and its signature over ``welcomeText(_:challenge:)``: what answers is that device.
+        var key: String?
+        var signature: String?
     }
 
     /// The answer to one that is not.
@@ -69,6 +74,8 @@ enum WebLogin {
         var proof: [UInt8]?
         /// The text that the proof is over.
         var transcript: [UInt8]
+        /// What the page wants to see signed, as it was written.
+        var challenge: String
     }
 
     /// Reads a page's first message, and checks its signature.
@@ -77,6 +84,7 @@ enum WebLogin {
             let request = frame.login
         else { throw wrong("it does not begin with a login") }
         guard let key = exactly(32, request.key) else { throw wrong("its key is not one") }
+        guard exactly(32, request.challenge) != nil else { throw wrong("its challenge is not one") }
         guard let signature = exactly(64, request.signature) else { throw wrong("its signature is not one") }
         var proof: [UInt8]?
         if let text = request.proof {
@@ -88,12 +96,19 @@ enum WebLogin {
         guard let publicKey = try? Curve25519.Signing.PublicKey(rawRepresentation: key),
             publicKey.isValidSignature(signature, for: transcript)
         else { throw wrong("its signature is not over what this device sent") }
-        return Claim(key: key, name: name(request.name ?? ""), proof: proof, transcript: transcript)
+        return Claim(
+            key: key, name: name(request.name ?? ""), proof: proof, transcript: transcript, challenge: request.challenge
+        )
     }
 
     /// The text that a page signs.
     static func transcript(nonce: String, device: String, origin: String, key: String) -> [UInt8] {
         Array("kith web 1\n\(nonce)\n\(device)\n\(origin)\n\(key)".utf8)
+    }
+
+    /// The text that the device signs when it lets a page in.
+    static func welcomeText(_ transcript: [UInt8], challenge: String) -> [UInt8] {
+        Array("kith web welcome 1\n".utf8) + transcript + Array("\n\(challenge)".utf8)
     }
 
     /// A browser's name as it is shown: 1 to 48 characters, none of them hidden.

@@ -5,18 +5,33 @@ import KithWire
 struct WebNames: Hashable, Sendable {
     /// The port in all of them.
     let port: UInt16
+    private let name: String
     private let hosts: Set<String>
 
     /// The names of this machine's own addresses, and of a device.
-    init(port: UInt16, device: String) {
+    ///
+    /// `label` makes a name below `localhost` that links lead to, `nil` for `localhost` itself. What another program has left
+    /// in a browser while the port was its own is left for other names: a new one owes nothing to it.
+    init(port: UInt16, device: String, label: String? = nil) {
         self.port = port
-        var names = ["localhost", "127.0.0.1", "[::1]"]
+        name = label.map { "\($0).localhost" } ?? "localhost"
+        var names = ["localhost", "127.0.0.1", "[::1]", name]
         if let label = Self.label(device) { names.append("\(label).localhost") }
         hosts = Set(names.map { port == 80 ? $0 : "\($0):\(port)" })
     }
 
+    /// A label for the time that the door is open; `nil` on Apple's systems, whose Safari knows no names below `localhost`.
+    static func newLabel() -> String? {
+        #if canImport(Darwin)
+        nil
+        #else
+        let letters = Array("abcdefghijklmnopqrstuvwxyz234567")
+        return "kith-" + String((0..<8).map { _ in letters[Int.random(in: 0..<32)] })
+        #endif
+    }
+
     /// The page's own address.
-    var page: String { port == 80 ? "http://localhost/" : "http://localhost:\(port)/" }
+    var page: String { port == 80 ? "http://\(name)/" : "http://\(name):\(port)/" }
 
     /// Tells whether the value of a `Host` field is one of ours.
     func admits(host: String) -> Bool { hosts.contains(Self.lowercased(host)) }

@@ -38,15 +38,34 @@ final class WebRequests: Sendable {
     /// Tells whose a message is.
     func kind(of message: [UInt8]) -> Kind {
         // Nearly all of them are the device's, and are not read here.
-        guard message.contains("\"web") || message.contains("\"raw\""),
-            case .single(.request(let request)) = RPCPacket(parsing: message)
-        else { return .line }
+        guard message.contains("\"web") || message.contains("\"raw\"") || message.contains("\\u") else { return .line }
+        let request: RPCRequest
+        switch RPCPacket(parsing: message) {
+        case .single(.request(let single)): request = single
+        case .single: return .line
+        case .batch(let messages):
+            guard messages.contains(where: Self.isOurs) else { return .line }
+            let error = RPCError(KithError(.invalid, "In a batch there is nothing of the page's own, and nothing raw."))
+            return .refused(RPCResponse(id: .null, result: .failure(error)).json)
+        }
+        if Self.isLink(request.method) {
+            let error = RPCError(
+                KithError(.denied, "Another browser is let in on the device itself: kith web --print"))
+            return .refused(RPCResponse(id: request.id ?? .null, result: .failure(error)).json)
+        }
         if request.envelope["raw"]?.boolean == true {
             let error = RPCError(KithError(.unsupported, "A WebSocket carries no raw streams: leave out `raw`."))
             return .refused(RPCResponse(id: request.id ?? .null, result: .failure(error)).json)
         }
         return Self.own(request.method) == nil ? .line : .own(request)
     }
+
+    private static func isOurs(_ message: RPCMessage) -> Bool {
+        guard case .request(let request) = message else { return false }
+        return own(request.method) != nil || isLink(request.method) || request.envelope["raw"] != nil
+    }
+
+    private static func isLink(_ method: String) -> Bool { method == "web.link" || method == "web/link" }
 
     private static func own(_ method: String) -> Own? {
         Own(rawValue: method.hasPrefix("web.") ? "web/" + method.dropFirst(4) : method)
@@ -80,7 +99,8 @@ final class WebRequests: Sendable {
         case .upload?:
             let wanted = try Self.read(Upload.self, params)
             let ticket = try UploadTicket(
-                wanted, on: wanted.on ?? request.envelope["on"]?.string, browser: browser.id, client: door.host.client)
+                wanted, on: wanted.on ?? request.envelope["on"]?.string, browser: browser.id, client: door.host.client,
+                busy: door.uploads)
             let offset = try await ticket.begin()
             return try JSONText(
                 encoding: Uploaded(url: "/u/" + (try add(.upload(ticket))).text, offset: offset))

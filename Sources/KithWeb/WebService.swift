@@ -50,7 +50,12 @@ package final class WebService: Service {
         files = PageFiles(environment: options.environment)
         // The device owns its services.
         host = WebHost(
-            id: device.id, name: device.name, client: device.client,
+            id: device.id, name: device.name,
+            sign: { [weak device] (message) throws(KithError) in
+                guard let device else { throw KithError(.closed, "The device is gone.") }
+                return try device.doorSignature(for: message)
+            },
+            client: device.client,
             serve: { [weak device] number in
                 guard let device else {
                     closeDescriptor(number)
@@ -66,8 +71,14 @@ package final class WebService: Service {
             links: links, ticker: options.ticker, logger: logger)
     }
 
-    /// Opens the door where it is to be open from the start.
-    package func start(_ context: StartContext) async throws { try await openIfWanted() }
+    /// Opens the door where it is to be open from the start; the device does without it where that cannot be.
+    package func start(_ context: StartContext) async throws {
+        do {
+            try await openIfWanted()
+        } catch {
+            host.logger.warning("the page is not served", metadata: ["error": "\(error)"])
+        }
+    }
 
     /// Opens the door where it is to be open from the start: for who wants to know whether that can be.
     package func openIfWanted() async throws {
@@ -133,9 +144,16 @@ package final class WebService: Service {
             guard let wanted, wanted != door.names.port else { return door }
             await close()
         }
-        if let port = wanted ?? kept {
-            guard port != 0 else { throw KithError(.invalid, "The page's port is 1 to 65535.") }
-            return try await open(at: port)
+        if let wanted {
+            guard wanted != 0 else { throw KithError(.invalid, "The page's port is 1 to 65535.") }
+            return try await open(at: wanted)
+        }
+        if let kept {
+            do {
+                return try await open(at: kept)
+            } catch let error as KithError where error.code == .conflict {
+                host.logger.notice("another program has the page's port", metadata: ["port": "\(kept)"])
+            }
         }
         // Out of the way of the ports that systems give to whoever asks for any.
         for _ in 0..<20 {

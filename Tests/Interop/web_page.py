@@ -1,11 +1,11 @@
 # A page of kith web by the Python package websockets, whose key is cryptography's: what a browser's script would say.
 #
 #   web_page.py LINK FOLDER    signs in, calls, has a file sent and brought back; prints what came of it as JSON
-import asyncio, base64, hashlib, hmac, json, subprocess, sys
+import asyncio, base64, hashlib, hmac, json, secrets, subprocess, sys, urllib.parse
 
 import websockets
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 
 def encode(data):
@@ -18,16 +18,21 @@ def curl(*words):
 
 async def main(link, folder):
     page, secret = link.split("#")
-    origin = page.rstrip("/")
+    # Only browsers know the names below localhost.
+    origin = f"http://localhost:{urllib.parse.urlsplit(page).port}"
     key = Ed25519PrivateKey.generate()
     public = encode(key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw))
-    async with websockets.connect(page.replace("http:", "ws:") + "ws", origin=origin, compression="deflate") as socket:
+    async with websockets.connect(origin.replace("http:", "ws:") + "/ws", origin=origin, compression="deflate") as socket:
         hello = json.loads(await socket.recv())["hello"]
         text = f"kith web 1\n{hello['nonce']}\n{hello['device']}\n{origin}\n{public}".encode()
         proof = hmac.new(base64.urlsafe_b64decode(secret + "=="), text, hashlib.sha256).digest()
         login = {"key": public, "name": "Python", "signature": encode(key.sign(text)), "proof": encode(proof)}
+        challenge = login["challenge"] = encode(secrets.token_bytes(32))
         await socket.send(json.dumps({"login": login}))
         welcome = json.loads(await socket.recv())["welcome"]
+        device = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(welcome["key"] + "="))
+        signed = b"kith web welcome 1\n" + text + b"\n" + challenge.encode()
+        device.verify(base64.urlsafe_b64decode(welcome["signature"] + "=="), signed)
 
         async def call(method, params):
             await socket.send(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": params}))

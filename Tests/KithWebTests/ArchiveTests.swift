@@ -10,6 +10,16 @@ import Testing
 
 /// Archives, read by other programs.
 @Suite(.timeLimit(.minutes(2))) struct WebArchiveTests {
+    @Test func `sizes that no files have are refused before they are added up`() throws {
+        func entry(_ size: UInt64) -> ArchiveEntry {
+            ArchiveEntry(name: "a", isFolder: false, size: size, modified: 0, mode: 0o644)
+        }
+        try ArchiveStream.check([entry(1 << 53), entry(0)])
+        for sizes in [[UInt64.max], [(1 << 53) + 1], Array(repeating: 1 << 53, count: 129)] as [[UInt64]] {
+            #expect(throws: KithError.self) { try ArchiveStream.check(sizes.map(entry)) }
+        }
+    }
+
     @Test(arguments: ["zip", "tar"])
     func `a selection comes as an archive that others read, with its size before it`(_ form: String) async throws {
         try await ServedPage.run { served in

@@ -24,11 +24,11 @@ private var canLookAround: Bool {
     @Test func `a person looks around on the page, and finds what there is`() async throws {
         try await ServedPage.run { served in
             let link = try await served.device.client.call(Web.Link.self, .init())
-            let folder = served.folder.path + "/tour"
-            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            // Not in the device's own folder, which nothing may change.
+            let folder = try TemporaryFolder()
             let (text, status) = try await onThread {
                 let process = try ChildProcess(
-                    "/usr/bin/env", ["python3", "-B", tour.path, link.url, "--folder", folder],
+                    "/usr/bin/env", ["python3", "-B", tour.path, link.url, "--folder", folder.path],
                     output: .connected, errors: .inherited)
                 let output = try process.output?.readToEnd() ?? Data()
                 return (String(decoding: output, as: UTF8.self), process.waitUntilExit())

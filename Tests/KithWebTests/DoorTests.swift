@@ -82,6 +82,35 @@ import Testing
         }
     }
 
+    @Test func `a service worker that another program left is told to go`() async throws {
+        try await ServedPage.run { served in
+            let port = try await served.link().port
+            let answer = try await RawWeb.ask(
+                "GET /sw.js HTTP/1.1\nHost: localhost:\(port)\nService-Worker: script\n\n", port: port)
+            #expect(answer?.status == 200 && answer?.text.contains("unregister") == true)
+            #expect(answer?.headers["content-type"] == "text/javascript; charset=utf-8")
+        }
+    }
+
+    @Test(arguments: [
+        "GET / HTTP/1.1\nHost: localhost:PORT\nTransfer-Encoding: chunked, identity\n\nbytes of no form",
+        "GET / HTTP/1.1\nHost: localhost:PORT\nContent-Length: 10\n\nabc",
+        "PUT /u/AAAAAAAAAAAAAAAAAAAAAA HTTP/1.1\nHost: localhost:PORT\nContent-Length: 10\n\nabc",
+    ])
+    func `a request that breaks off or makes no sense ends its connection alone`(_ request: String) async throws {
+        try await ServedPage.run { served in
+            let port = try await served.link().port
+            let text = request.replacing("PORT", with: String(port)).replacing("\n", with: "\r\n")
+            for _ in 0..<20 {
+                let web = try RawWeb(port: port)
+                await web.send(Array(text.utf8))
+                web.endSending()
+                _ = await web.rest()
+            }
+            #expect(try await RawWeb.ask("GET / HTTP/1.1\nHost: localhost:\(port)\n\n", port: port)?.status == 200)
+        }
+    }
+
     @Test func `no other URL answers`() async throws {
         try await ServedPage.run { served in
             let port = try await served.link().port

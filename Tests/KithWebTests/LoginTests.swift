@@ -3,8 +3,10 @@ import Foundation
 import Kith
 import KithIdentity
 import KithAPI
+import KithStore
 import KithTesting
 import KithWire
+import Synchronization
 import Testing
 
 @testable import KithWeb
@@ -28,6 +30,87 @@ import Testing
             #expect(browsers[0].ends == served.wallClock.now + 12 * 3_600)
             let audit = try await served.audit().filter { $0.method == "web.login" }
             #expect(audit.map(\.device) == Array(repeating: "browser “Chromium on Linux”", count: 2))
+        }
+    }
+
+    @Test func `the device proves to a page that it is the device`() async throws {
+        struct Answer: Decodable {
+            struct Welcome: Decodable {
+                var key: String
+                var signature: String
+            }
+            var welcome: Welcome
+        }
+        try await ServedPage.run { served in
+            let key = Curve25519.Signing.PrivateKey()
+            let link = try await served.link()
+            let page = try await PageClient.open(port: link.port)
+            let hello = try await page.hello()
+            await page.send(
+                try PageClient.login(
+                    key, secret: link.secret, nonce: hello.nonce, device: hello.device, origin: page.origin))
+            let answer = try JSONDecoder().decode(Answer.self, from: Data((await page.message() ?? "").utf8)).welcome
+            let publicKey = Base64.encodeURL(key.publicKey.rawRepresentation)
+            let text =
+                "kith web welcome 1\nkith web 1\n\(hello.nonce)\n\(hello.device)\n\(page.origin)\n\(publicKey)\n"
+                + PageClient.challenge
+            let device = try Curve25519.Signing.PublicKey(
+                rawRepresentation: try #require(Base64.decodeURL(answer.key)))
+            #expect(Array(device.rawRepresentation) == served.device.id.bytes)
+            #expect(device.isValidSignature(try #require(Base64.decodeURL(answer.signature)), for: Array(text.utf8)))
+        }
+    }
+
+    @Test func `links lead to another name each time the door opens`() async throws {
+        let folder = try TemporaryFolder()
+        let pages = Mutex<Set<String>>([])
+        for _ in 0..<2 {
+            try await ServedPage.run(in: folder) { served in
+                let link = try await served.link()
+                let origin = String(link.page.dropLast())
+                // A browser knows that name, and the door answers to it.
+                let page = try await PageClient.open(port: link.port, origin: origin)
+                #expect(try await page.signIn(.init(), secret: link.secret).contains("welcome"))
+            }
+            try await ServedPage.run(in: folder) { served in
+                let page = try await served.link().page
+                pages.withLock { _ = $0.insert(page) }
+            }
+        }
+        #expect(pages.withLock(\.count) == 2)
+    }
+
+    @Test func `an old link takes nothing from a browser that may come in`() async throws {
+        try await ServedPage.run { served in
+            let key = Curve25519.Signing.PrivateKey()
+            let link = try await served.link()
+            for _ in 0..<3 {
+                let page = try await PageClient.open(port: link.port)
+                #expect(try await page.signIn(key, secret: link.secret).contains("welcome"))
+            }
+        }
+    }
+
+    @Test func `a browser more than there may be is told so`() async throws {
+        try await ServedPage.run { served in
+            try served.device.withStore { store throws(KithError) in
+                for number in 0..<Store.browserLimit {
+                    _ = try store.addBrowser(
+                        key: [UInt8](repeating: UInt8(number), count: 32), name: "\(number)", ends: .max,
+                        latestEnd: .max, now: served.wallClock.now)
+                }
+            }
+            let link = try await served.link()
+            let page = try await PageClient.open(port: link.port)
+            #expect(try await page.signIn(.init(), secret: link.secret).contains("kith web forget"))
+        }
+    }
+
+    @Test func `a browser is forgotten by its name, however it is written, or the beginning of it`() async throws {
+        try await ServedPage.run { served in
+            for name in ["Firefox on Linux", "Chromium on Linux"] { _ = try await served.signedIn(as: name) }
+            let gone = try await served.device.client.call(Web.Forget.self, .init(browser: "firefox"))
+            #expect(gone.browsers.map(\.name) == ["Firefox on Linux"])
         }
     }
 

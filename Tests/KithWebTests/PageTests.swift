@@ -44,6 +44,22 @@ import Testing
         }
     }
 
+    @Test(arguments: [
+        #"{"jsonrpc":"2.0","id":1,"method":"web.link"}"#, #"{"jsonrpc":"2.0","id":1,"method":"w\u0065b/link"}"#,
+        #"{"jsonrpc":"2.0","id":1,"method":"files.find","params":{"path":"/"},"r\u0061w":true}"#,
+        #"[{"jsonrpc":"2.0","id":1,"method":"web.link"}]"#,
+        #"[{"jsonrpc":"2.0","id":1,"method":"files.find","params":{"path":"/"},"raw":true}]"#,
+    ])
+    func `a page lets nobody in, and has nothing raw, however it asks`(_ message: String) async throws {
+        try await ServedPage.run { served in
+            let page = try await served.signedIn()
+            await page.send(message)
+            let answer = await page.message() ?? ""
+            #expect(answer.contains("error") && !answer.contains("#"), "\(answer)")
+            #expect(await page.call("device.status").contains("nas"))
+        }
+    }
+
     @Test func `messages come in parts, with a ping between them, which is answered`() async throws {
         try await ServedPage.run { served in
             let page = try await served.signedIn()

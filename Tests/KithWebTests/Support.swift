@@ -34,9 +34,10 @@ struct ServedPage: Sendable {
     }
 
     static func run(
-        page: [String: String] = [:], _ body: @escaping @Sendable (ServedPage) async throws -> Void
+        page: [String: String] = [:], in folder: TemporaryFolder? = nil,
+        _ body: @escaping @Sendable (ServedPage) async throws -> Void
     ) async throws {
-        let folder = try TemporaryFolder()
+        let folder = try folder ?? TemporaryFolder()
         var options = Device.Options()
         options.name = "nas"
         options.endpoint.bindAddresses = [.ownLoopback()]
@@ -225,10 +226,10 @@ final class PageClient: Sendable {
             + "Connection: Upgrade\nUpgrade: websocket\nSec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\n\n"
     }
 
-    static func open(port: UInt16) async throws -> PageClient {
+    static func open(port: UInt16, origin: String? = nil) async throws -> PageClient {
         let web = try RawWeb(port: port)
-        let origin = "http://localhost:\(port)"
-        await web.send(request(port: port, origin: origin))
+        let origin = origin ?? "http://localhost:\(port)"
+        await web.send(request(port: port, host: String(origin.dropFirst("http://".count)), origin: origin))
         guard let answer = await web.answer(), answer.status == 101 else {
             throw KithError(.denied, "no upgrade")
         }
@@ -290,6 +291,9 @@ final class PageClient: Sendable {
         try JSONDecoder().decode(Hello.self, from: Data((await message() ?? "").utf8)).hello
     }
 
+    /// What the device is to sign.
+    static let challenge = Base64.encodeURL([UInt8](repeating: 9, count: 32))
+
     /// The message that signs in.
     static func login(
         _ key: Curve25519.Signing.PrivateKey, name: String = "Test", secret: [UInt8]? = nil, nonce: String,
@@ -299,6 +303,7 @@ final class PageClient: Sendable {
         let transcript = Array("kith web 1\n\(nonce)\n\(device)\n\(origin)\n\(publicKey)".utf8)
         var login = [
             "key": publicKey, "name": name, "signature": Base64.encodeURL(try key.signature(for: transcript)),
+            "challenge": challenge,
         ]
         if let secret {
             login["proof"] = Base64.encodeURL(

@@ -133,6 +133,26 @@ import Testing
         }
     }
 
+    @Test func `of two who send one upload at once, one is refused`() async throws {
+        try await ServedPage.run { served in
+            let page = try await served.signedIn()
+            let params = #"{"folder":"\#(served.folder.path)","path":"f","size":4,"key":"k"}"#
+            let (first, second) = (
+                try await page.ticket("web/upload", params), try await page.ticket("web/upload", params)
+            )
+            let web = try RawWeb(port: page.port)
+            await web.send(
+                Array(
+                    "PUT \(first.url) HTTP/1.1\r\nHost: localhost:\(page.port)\r\nContent-Length: 4\r\n\r\nAA".utf8))
+            // Until its first bytes are there.
+            while try await page.ticket("web/upload", params).offset != 2 {}
+            #expect(try await page.put(second.url, [0x42, 0x42], offset: 2)?.status == 409)
+            await web.send(Array("AA".utf8))
+            #expect(await web.answer()?.status == 200)
+            #expect(try served.folder.bytes("f") == Array("AAAA".utf8))
+        }
+    }
+
     private func size(of path: String) throws -> Int {
         (try FileManager.default.attributesOfItem(atPath: path)[.size] as? NSNumber)?.intValue ?? 0
     }

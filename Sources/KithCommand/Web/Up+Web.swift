@@ -45,7 +45,12 @@ extension UpCommand {
         page.environment = ProcessInfo.processInfo.environment
         let service = WebService(for: device, options: page, logger: globals.logger)
         try device.add(service)
-        try await service.openIfWanted()
+        do {
+            try await service.openIfWanted()
+        } catch let error as KithError where error.code == .conflict {
+            // The device is wanted without its page, too.
+            note(error.message)
+        }
         return service.page
         #else
         if web != .off { throw WebCommand.missing }

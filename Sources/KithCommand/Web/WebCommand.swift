@@ -15,11 +15,11 @@ struct WebCommand: ParsableCommand {
               kith web forget firefox          ends that for one of them, at once; --all for all
 
             The page does what you may do here, and through this device on those it is paired with. It is served to this
-            machine alone, at http://localhost and a port that stays the same, once `kith web` has asked for it; after a
-            restart `kith web` asks again, or `kith up --web` serves it from the start.
+            machine alone, once `kith web` has asked for it, at a port that stays the same. Its name is a new one after each
+            restart: `kith web` again, or `kith up --web`, which serves it from the start, and then `kith web` for a link.
 
-            A browser that a link has let in needs no other one for twelve hours from its last use, a week at the most. It
-            holds a key that cannot be taken out of it; there are no passwords and no cookies.
+            A browser that a link has let in needs no other one for twelve hours from its last use, a week at the most, while
+            the device is up. It holds a key that cannot be taken out of it; there are no passwords and no cookies.
 
             The page of another machine, by the link that `kith web --print` prints there:
 

@@ -9,7 +9,7 @@ struct WebForget: AsyncParsableCommand {
         commandName: "forget", abstract: "End the right of a browser to use the page, and cut it off at once.",
         discussion: helpText(
             """
-              kith web forget "Firefox on Linux"      by its name, or the beginning of its ID
+              kith web forget "Firefox on Linux"      by its name or ID, or the beginning of one
               kith web forget --all
             """))
 
