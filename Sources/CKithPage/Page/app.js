@@ -1,6 +1,9 @@
 // The frame: way in, navigation, what is asked of the person, command palette.
 
-import { $, h, t, fill, icon, button, menu, say, complain, setLanguage, setting, language, announce, waitingFor, name, problem, bytes, count, visible } from "/kit.js";
+import {
+	$, h, t, fill, icon, button, menu, say, complain, setLanguage, setting, language, announce, waitingFor, name, problem,
+	bytes, count, visible,
+} from "/kit.js";
 import { wire, devices } from "/wire.js";
 
 const views = {
@@ -46,16 +49,26 @@ function door() {
 				: t("This browser cannot make the key (Ed25519) by which it would sign in, or may not keep it. Chrome and Edge since 137, Firefox since 129 and Safari since 17 can, outside of private windows.")),
 		];
 	} else if (code) {
-		content = [h("p", t("The device asks whether to let this browser in. It shows this code, too:")), h("p.code", code), h("p.soft", t("This page goes on by itself."))];
+		content = [
+			h("p", t("The device asks whether to let this browser in. It shows this code, too:")),
+			h("p.code", code),
+			h("p.soft", t("This page goes on by itself.")),
+		];
 	} else if (wire.state === "out") {
 		const why = detail?.code === "left" ? t("You have signed out.") : detail?.code === "unknown" ? "" : detail?.message;
+		const isStranger = detail?.code === "stranger";
 		content = [
 			why && h("p.why", { role: "alert" }, why),
-			h("p", t("To sign in, run this on the machine that this page belongs to:")), commands,
+			isStranger
+				? h("p.why", { role: "alert" },
+					t("Something else answers at this address, not the device that this browser knows; to open its page, run this on the device:"),
+				)
+				: h("p", t("To sign in, run this on the machine that this page belongs to:")),
+			commands,
 			h("p", t("It opens the page signed in. The link works once, within five minutes.")),
 		];
 	} else {
-		content = [waitingFor(wire.state === "lost" ? t("This device does not answer. Trying again …") : undefined)];
+		content = [waitingFor(wire.state === "lost" && !wire.isCrowded ? t("This device does not answer. Trying again …") : undefined)];
 	}
 	fill(document.body, h("main.door", { id: "main" }, h("img", { src: "/icon.svg", alt: "", width: 56, height: 56 }), h("h1", "Kith"), content));
 	document.title = "Kith";
@@ -85,31 +98,39 @@ function build() {
 	fill(document.body,
 		h("button.skip", { type: "button", onclick: () => frame.main.focus() }, t("To the content")),
 		h("header.side", own, nav, h("div.foot",
-			h("button.find", { type: "button", onclick: palette, "aria-keyshortcuts": "Control+K", "aria-label": t("Go to anything") }, icon("search"), h("span", t("Go to …")), h("kbd", "Ctrl K")), theme)),
+			h("button.find", { type: "button", onclick: palette, "aria-keyshortcuts": "Control+K", "aria-label": t("Go to anything") },
+				icon("search"),
+				h("span", t("Go to …")),
+				h("kbd", "Ctrl K"),
+			),
+			theme)),
 		h("div.content", frame.strip, frame.asks, frame.main));
 	asks();
 }
 
-let latest = 0;
+let latest = 0, hasShown = false;
 async function show() {
 	if (!wire.welcome || ["out", "unable"].includes(wire.state)) return;
 	if (!frame) { build(); view?.close?.(); view = viewName = undefined; }
 	const turn = ++latest;
 	const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
 	const [key, ...rest] = path.split("/");
-	const known = views[key] ? key : "devices";
-	const parts = { rest: rest.join("/"), query: new URLSearchParams(query ?? ""), key: known };
+	const known = Object.hasOwn(views, key) ? key : "devices";
+	// A link from elsewhere only shows: what acts was asked for here, by a person.
+	const isAsked = hasShown && (navigator.userActivation?.isActive ?? true);
+	hasShown = true;
+	const parts = { rest: rest.join("/"), query: new URLSearchParams(query ?? ""), key: known, isAsked };
 	for (const [each, link] of Object.entries(links)) {
 		if (each === known) link.setAttribute("aria-current", "page");
 		else link.removeAttribute("aria-current");
 	}
-	if (viewName === known && view?.go) { view.go(parts); return; }
-	view?.close?.();
-	view = undefined;
-	viewName = known;
-	document.body.dataset.view = known;
-	title(t(views[known][0]));
 	try {
+		if (viewName === known && view?.go) return await view.go(parts);
+		view?.close?.();
+		view = undefined;
+		viewName = known;
+		document.body.dataset.view = known;
+		title(t(views[known][0]));
 		const module = await views[known][2]();
 		if (turn !== latest) return;
 		frame.main.replaceChildren();
@@ -118,7 +139,10 @@ async function show() {
 		if (turn !== latest) { view?.close?.(); view = undefined; return; }
 	} catch (error) {
 		console.warn(error);
-		fill(frame.main, problem(error, () => ((viewName = undefined), show())));
+		if (turn !== latest || !frame) return;
+		view?.close?.();
+		view = viewName = undefined;
+		fill(frame.main, problem(error, show));
 	}
 }
 
@@ -141,7 +165,11 @@ function strip() {
 	if (wire.state === "live") return;
 	const said = h("span"), tick = () => {
 		const wait = Math.ceil(((wire.detail?.at ?? 0) - Date.now()) / 1000);
-		fill(said, t("The connection to {name} is gone.", { name: wire.welcome.name }), " ", wait > 0 ? t("Trying again in {n} s.", { n: wait }) : t("Trying again …"));
+		fill(said,
+			t("The connection to {name} is gone.", { name: wire.welcome.name }),
+			" ",
+			wait > 0 ? t("Trying again in {n} s.", { n: wait }) : t("Trying again …"),
+		);
 	};
 	tick();
 	ticking = setInterval(tick, 1000);
@@ -196,12 +224,23 @@ function asks() {
 	const offer = (entry) => {
 		if (entry.state !== "waiting") return drop(entry.id);
 		const decide = (accepts) => async () => {
-			try { const { folder } = await wire.call("inbox.decide", { id: entry.id, accepts }); accepts && folder && say(t("Arrives in {folder}.", { folder: visible(folder) })); drop(entry.id); } catch (error) { complain(error); }
+			try {
+				const { folder } = await wire.call("inbox.decide", { id: entry.id, accepts });
+				accepts && folder && say(t("Arrives in {folder}.", { folder: visible(folder) }));
+				drop(entry.id);
+			} catch (error) { complain(error); }
 		};
 		const named = devices.named(entry.device)?.name ?? entry.device;
-		put(entry.id, icon("download"), h("div.grow", h("strong", t("{name} offers {files}, {size}.", { name: visible(named), files: count(entry.files, "{n} file", "{n} files"), size: bytes(entry.bytes) })),
-			h("p.soft", entry.names.slice(0, 3).map((each, index) => [index ? ", " : "", name(each)]), entry.count > 3 ? " …" : "")),
-		button("", t("Refuse"), decide(false)), button("", t("Accept"), decide(true), { cls: "primary" }));
+		put(
+			entry.id,
+			icon("download"),
+			h("div.grow",
+				h("strong", t("{name} offers {files}, {size}.", { name: visible(named), files: count(entry.files, "{n} file", "{n} files"), size: bytes(entry.bytes) })),
+				h("p.soft", entry.names.slice(0, 3).map((each, index) => [index ? ", " : "", name(each)]), entry.count > 3 ? " …" : ""),
+			),
+		button("", t("Refuse"), decide(false)),
+			button("", t("Accept"), decide(true), { cls: "primary" }),
+		);
 	};
 	const active = new Set();
 	const job = ({ job, removed }) => {
@@ -218,8 +257,10 @@ function commands() {
 	const places = [[undefined, wire.welcome.name, []], ...(devices.list ?? []).map((device) => [device, device.name, device.grantsThere ?? []])];
 	for (const [device, label, grants] of places) {
 		const may = (kind) => !device || grants.some((grant) => grant.startsWith(kind));
-		if (may("files")) list.push({ picture: "files", text: t("Files on {name}", { name: visible(label) }), go: () => (location.hash = `#/files/${devices.link(device)}`) });
-		if (may("shell")) list.push({ picture: "shell", text: t("Shell on {name}", { name: visible(label) }), go: () => (location.hash = `#/shell/${devices.link(device)}?new`) });
+		if (may("files"))
+			list.push({ picture: "files", text: t("Files on {name}", { name: visible(label) }), go: () => (location.hash = `#/files/${devices.link(device)}`) });
+		if (may("shell"))
+			list.push({ picture: "shell", text: t("Shell on {name}", { name: visible(label) }), go: () => (location.hash = `#/shell/${devices.link(device)}?new`) });
 	}
 	list.push({ picture: "plus", text: t("Pair a device"), go: () => (location.hash = "#/devices?pair") });
 	for (const [theme, label, picture] of themes) list.push({ picture, text: `${t("Appearance")}: ${t(label)}`, go: () => setTheme(theme) });
@@ -246,14 +287,30 @@ function palette() {
 		const place = text.match(/^(?:([^/:]+):)?(\/.*)$/);
 		if (place) {
 			const device = place[1] && devices.named(place[1]);
-			if (!place[1] || device) found.unshift({ picture: "folder", text: t("Open {path}", { path: text }), go: () => (location.hash = `#/files/${devices.link(device)}${encodeURI(place[2])}`) });
-		} else if (text) found.push({ picture: "search", text: t("Search the libraries for “{text}”", { text }), go: () => (location.hash = `#/search?q=${encodeURIComponent(text)}`) });
+			if (!place[1] || device)
+				found.unshift({
+					picture: "folder",
+					text: t("Open {path}", { path: text }),
+					go: () => (location.hash = `#/files/${devices.link(device)}${encodeURI(place[2])}`),
+				});
+		} else if (text)
+			found.push({
+				picture: "search",
+				text: t("Search the libraries for “{text}”", { text }),
+				go: () => (location.hash = `#/search?q=${encodeURIComponent(text)}`),
+			});
 		at = 0;
-		fill(list, found.map((item, index) => h("div.choice", { role: "option", id: `found${index}`, onclick: () => run(item) }, icon(item.picture), h("span", item.text))));
+		fill(list,
+			found.map((item, index) => h("div.choice", { role: "option", id: `found${index}`, onclick: () => run(item) }, icon(item.picture), h("span", item.text))),
+		);
 		mark();
 	};
 	const run = (item) => (dialog.close(), item?.go());
-	const dialog = h("dialog.palette", { "aria-label": t("Go to anything"), onclose: () => dialog.remove(), onclick: (event) => event.target === dialog && dialog.close() },
+	const dialog = h("dialog.palette", {
+		"aria-label": t("Go to anything"),
+		onclose: () => dialog.remove(),
+		onclick: (event) => event.target === dialog && dialog.close(),
+	},
 		h("div.box", h("label.field", icon("search"), input), list));
 	input.oninput = draw;
 	input.onkeydown = (event) => {
@@ -283,7 +340,7 @@ function takeSecret() {
 }
 addEventListener("hashchange", () => {
 	const secret = takeSecret();
-	secret ? wire.start(secret) : show();
+	secret && wire.state !== "live" ? wire.start(secret) : show();
 });
 
 const secret = takeSecret();

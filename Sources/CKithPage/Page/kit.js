@@ -225,10 +225,14 @@ export function pathToLink(path) {
 	}
 	return text;
 }
+/// A name in an address.
+export function linkToName(text) {
+	try { return decodeURIComponent(text); } catch { throw new Error(t("This address is damaged: a % in it stands for nothing.")); }
+}
 export function linkToPath(text) {
 	const raw = [];
 	for (let i = 0; i < text.length; i++) {
-		const code = text[i] === "%" ? parseInt(text.slice(i + 1, i + 3), 16) : NaN;
+		const code = /^%[0-9A-Fa-f]{2}/.test(text.slice(i, i + 3)) ? parseInt(text.slice(i + 1, i + 3), 16) : NaN;
 		if (Number.isNaN(code)) raw.push(...encoder.encode(String.fromCodePoint(text.codePointAt(i)))), text.codePointAt(i) > 0xffff && i++;
 		else raw.push(code), (i += 2);
 	}
@@ -239,7 +243,10 @@ export function linkToPath(text) {
 export function visible(path) {
 	const text = typeof path === "string" ? path : lossy.decode(unbase64(path.bytes));
 	return text.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g, (c, at) => {
-		if (c === "\u200d" && /\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]*$/u.test(text.slice(0, at)) && /^\p{Extended_Pictographic}/u.test(text.slice(at + 1))) return c;
+		if (c === "\u200d"
+			&& /\p{Extended_Pictographic}[\ufe0f\u{1f3fb}-\u{1f3ff}]*$/u.test(text.slice(0, at))
+			&& /^\p{Extended_Pictographic}/u.test(text.slice(at + 1)))
+			return c;
 		return `\u27e8${c.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}\u27e9`;
 	});
 }
@@ -250,7 +257,8 @@ export const name = (path, cls) => h(`bdi${cls ? "." + cls : ""}`, visible(path)
 let notices;
 /// Says something at the bottom for a while; `action` is [label, function]. Errors stay until they are closed.
 export function say(text, { kind = "", action, seconds } = {}) {
-	notices ??= document.body.appendChild(h("div.notices", { role: "status", "aria-live": "polite" }));
+	notices ??= h("div.notices", { role: "status", "aria-live": "polite" });
+	if (!notices.isConnected) document.body.append(notices);
 	let timer;
 	const close = () => (clearTimeout(timer), note.remove());
 	const wait = () => {
@@ -275,7 +283,8 @@ export const complain = (error) => error?.name !== "AbortError" && say(explain(e
 let politely;
 /// For screen readers alone.
 export function announce(text) {
-	politely ??= document.body.appendChild(h("div.unseen", { role: "status", "aria-live": "polite" }));
+	politely ??= h("div.unseen", { role: "status", "aria-live": "polite" });
+	if (!politely.isConnected) document.body.append(politely);
 	politely.textContent = "";
 	requestAnimationFrame(() => (politely.textContent = text));
 }

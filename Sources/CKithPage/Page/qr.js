@@ -2,7 +2,8 @@
 
 const capitals = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ $%*+-./:";
 // For level L, by version: error correction codewords a block, and blocks.
-const perBlock = [7, 10, 15, 20, 26, 18, 20, 24, 30, 18, 20, 24, 26, 30, 22, 24, 28, 30, 28, 28, 28, 28, 30, 30, 26, 28, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30];
+const perBlock = [7, 10, 15, 20, 26, 18, 20, 24, 30, 18, 20, 24, 26, 30, 22, 24, 28, 30, 28, 28,
+	28, 28, 30, 30, 26, 28, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30, 30];
 const blockCount = [1, 1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 4, 6, 6, 6, 6, 7, 8, 8, 9, 9, 10, 12, 12, 12, 13, 14, 15, 16, 17, 18, 19, 19, 20, 21, 22, 24, 25];
 
 const power = new Uint8Array(255), logarithm = new Uint8Array(256);
@@ -39,7 +40,10 @@ function functionModules(version) {
 	const set = (x, y, on) => x >= 0 && y >= 0 && x < size && y < size && ((dark[y][x] = on ? 1 : 0), (fixed[y][x] = 1));
 	for (let i = 0; i < size; i++) set(6, i, i % 2 === 0), set(i, 6, i % 2 === 0);
 	for (const [cx, cy] of [[3, 3], [size - 4, 3], [3, size - 4]])
-		for (let y = -4; y <= 4; y++) for (let x = -4; x <= 4; x++) { const ring = Math.max(Math.abs(x), Math.abs(y)); set(cx + x, cy + y, ring !== 2 && ring !== 4); }
+		for (let y = -4; y <= 4; y++) for (let x = -4; x <= 4; x++) {
+			const ring = Math.max(Math.abs(x), Math.abs(y));
+			set(cx + x, cy + y, ring !== 2 && ring !== 4);
+		}
 	const places = alignments(version);
 	places.forEach((cx, i) => places.forEach((cy, j) => {
 		if ((i === 0 && j === 0) || (i === 0 && j === places.length - 1) || (j === 0 && i === places.length - 1)) return;
@@ -72,7 +76,10 @@ export function modules(text) {
 		const bits = [];
 		const put = (value, length) => { for (let i = length - 1; i >= 0; i--) bits.push((value >> i) & 1); };
 		put(2, 4), put(text.length, version < 10 ? 9 : version < 27 ? 11 : 13);
-		for (let i = 0; i < text.length; i += 2) i + 1 < text.length ? put(capitals.indexOf(text[i]) * 45 + capitals.indexOf(text[i + 1]), 11) : put(capitals.indexOf(text[i]), 6);
+		for (let i = 0; i < text.length; i += 2) {
+			if (i + 1 < text.length) put(capitals.indexOf(text[i]) * 45 + capitals.indexOf(text[i + 1]), 11);
+			else put(capitals.indexOf(text[i]), 6);
+		}
 		if (bits.length > room * 8) continue;
 		put(0, Math.min(4, room * 8 - bits.length));
 		while (bits.length % 8) bits.push(0);
@@ -107,7 +114,9 @@ export function qr(text, label) {
 	svg.setAttribute("aria-label", label);
 	svg.setAttribute("shape-rendering", "crispEdges");
 	let shape = "";
-	rows.forEach((row, y) => { for (let x = 0; x < size; x++) if (row[x]) { let end = x; while (row[end + 1]) end++; shape += `M${x} ${y}h${end - x + 1}v1h-${end - x + 1}z`; x = end; } });
+	rows.forEach((row, y) => {
+		for (let x = 0; x < size; x++) if (row[x]) { let end = x; while (row[end + 1]) end++; shape += `M${x} ${y}h${end - x + 1}v1h-${end - x + 1}z`; x = end; }
+	});
 	path.setAttribute("d", shape);
 	svg.append(path);
 	return svg;

@@ -13,7 +13,10 @@ export class CallError extends Error {
 	}
 }
 /// The error of a message that says why something failed, in the codes of answers.
-export const failure = ({ code, message }) => new CallError({ code: { notFound: -32001, conflict: -32002, denied: -32003, unpaired: -32004, unreachable: -32005, timedOut: -32006 }[code], message });
+export const failure = ({ code, message }) => new CallError({
+	code: { notFound: -32001, conflict: -32002, denied: -32003, unpaired: -32004, unreachable: -32005, timedOut: -32006 }[code],
+	message,
+});
 const lost = () => new CallError({ code: -32010, message: t("The connection to this device was lost.") });
 
 // MARK: The key, which cannot leave this browser
@@ -33,21 +36,31 @@ const heldKey = () => store("readonly", (keys) => keys.get("own"));
 async function makeKey() {
 	const pair = await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"]);
 	const key = { own: pair.privateKey, text: b64url(await crypto.subtle.exportKey("raw", pair.publicKey)) };
-	await store("readwrite", (keys) => keys.put(key, "own"));
+	await keepKey(key);
 	return key;
 }
+const keepKey = (key) => store("readwrite", (keys) => keys.put(key, "own"));
 const dropKey = () => store("readwrite", (keys) => keys.delete("own"));
 
 function browserName() {
 	const agent = navigator.userAgent;
 	const browser = [["Edg/", "Edge"], ["OPR/", "Opera"], ["Firefox/", "Firefox"], ["Chrome/", "Chromium"], ["Safari/", "Safari"]]
 		.find(([mark]) => agent.includes(mark))?.[1] ?? "Browser";
-	const system = [["iPhone", "iPhone"], ["iPad", "iPad"], ["Android", "Android"], ["Mac OS", "macOS"], ["Windows", "Windows"], ["CrOS", "ChromeOS"], ["Linux", "Linux"]]
+	const system = [
+		["iPhone", "iPhone"],
+		["iPad", "iPad"],
+		["Android", "Android"],
+		["Mac OS", "macOS"],
+		["Windows", "Windows"],
+		["CrOS", "ChromeOS"],
+		["Linux", "Linux"],
+	]
 		.find(([mark]) => agent.includes(mark))?.[1];
 	return system ? `${browser} on ${system}` : browser;
 }
 
 /// States: "start", "connecting", "live", "lost" (comes back by itself), "out" (nobody is signed in), "unable".
+/// Whoever answers at this address is asked to show that it holds the device's key: before, nothing is sent but the login.
 class Wire extends EventTarget {
 	state = "start";
 	welcome = undefined;
@@ -66,7 +79,7 @@ class Wire extends EventTarget {
 			this.key = await heldKey();
 			if (secret && !this.key) this.key = await makeKey();
 		} catch (error) { return this.#become("unable", error); }
-		if (!this.key) return this.#become("out");
+		if (!this.key || !(secret || this.key.device)) return this.#become("out");
 		this.connect();
 	}
 
@@ -76,27 +89,50 @@ class Wire extends EventTarget {
 		this.#socket?.close();
 		const socket = (this.#socket = new WebSocket(location.origin.replace(/^http/, "ws") + "/ws"));
 		this.#become(this.#tries ? "lost" : "connecting", { at: Date.now() });
-		let refused = false;
+		let refused = false, asked;
+		const isOver = () => socket !== this.#socket || this.state === "out";
 		socket.onmessage = async ({ data }) => {
-			if (socket !== this.#socket) return;
+			if (isOver()) return;
 			let packet;
 			try { packet = JSON.parse(data); } catch { return; }
 			if (this.state === "live") return this.#take(packet);
-			if (packet.hello) return socket.send(JSON.stringify({ login: await this.#login(packet.hello) }));
+			if (packet.hello && !asked) {
+				asked = this.#transcript(packet.hello);
+				const login = await this.#login(asked);
+				if (!isOver()) socket.send(JSON.stringify({ login }));
+				return;
+			}
 			if (packet.waiting) return this.#become("connecting", { code: packet.waiting.code });
 			if (packet.refused) {
 				refused = true;
-				this.secret = undefined;
-				if (packet.refused.code === "unknown") await dropKey().catch(() => {});
-				const crowded = packet.refused.code === "crowded";
 				socket.close();
-				if (crowded) this.#again();
-				return crowded ? undefined : this.#become("out", packet.refused);
+				this.isCrowded = packet.refused.code === "crowded";
+				if (this.isCrowded) return this.#again();
+				this.secret = undefined;
+				return this.#become("out", packet.refused);
 			}
-			if (packet.welcome) {
-				this.welcome = packet.welcome;
+			if (packet.welcome && asked) {
+				const { welcome } = packet, of = asked;
+				asked = undefined;
+				const isOurs = await this.#isOurs(welcome, of);
+				if (isOver()) return;
+				if (!isOurs) {
+					refused = true;
+					socket.close();
+					return this.#become("out", { code: "stranger" });
+				}
+				if (welcome.key !== this.key.device) {
+					const isAnother = this.welcome && this.key.device;
+					this.key.device = welcome.key;
+					await keepKey(this.key).catch(() => {});
+					if (isAnother) return location.reload();  // what waits here was meant for the one before
+					if (isOver()) return;
+				}
+				this.welcome = welcome;
 				this.secret = undefined;
 				this.#tries = 0;
+				this.isCrowded = false;
+				this.state = "live";
 				this.#send({ id: this.#next++, method: "rpc.hello", params: { protocol: 2 } });
 				const follows = [...this.#follows];  // those that begin now open themselves
 				this.#become("live");
@@ -107,7 +143,9 @@ class Wire extends EventTarget {
 		socket.onclose = () => {
 			if (socket !== this.#socket) return;
 			this.#cut();
-			if (!refused && this.state !== "out") this.#again();
+			if (refused || this.state === "out") return;
+			this.isCrowded = false;
+			this.#again();
 		};
 	}
 
@@ -126,9 +164,14 @@ class Wire extends EventTarget {
 		this.#timer = setTimeout(() => this.connect(), wait);
 	}
 
-	async #login({ nonce, device }) {
-		const transcript = encode(`kith web 1\n${nonce}\n${device}\n${location.origin}\n${this.key.text}`);
-		const login = { key: this.key.text, name: browserName() };
+	#transcript({ nonce, device }) {
+		return {
+			text: `kith web 1\n${nonce}\n${device}\n${location.origin}\n${this.key.text}`,
+			challenge: b64url(crypto.getRandomValues(new Uint8Array(32))),
+		};
+	}
+	async #login({ text, challenge }) {
+		const transcript = encode(text), login = { key: this.key.text, name: browserName(), challenge };
 		login.signature = b64url(await crypto.subtle.sign("Ed25519", this.key.own, transcript));
 		if (this.secret) {
 			const secret = await crypto.subtle.importKey("raw", unb64url(this.secret), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
@@ -136,8 +179,18 @@ class Wire extends EventTarget {
 		}
 		return login;
 	}
+	/// Whether a welcome is signed by the device that this browser knows; a link makes a device known.
+	async #isOurs({ key, signature }, { text, challenge }) {
+		if (!key || !(this.secret || key === this.key.device)) return false;
+		try {
+			const theirs = await crypto.subtle.importKey("raw", unb64url(key), "Ed25519", false, ["verify"]);
+			return await crypto.subtle.verify("Ed25519", theirs, unb64url(signature), encode(`kith web welcome 1\n${text}\n${challenge}`));
+		} catch { return false; }
+	}
 
-	#send(packet) { this.#socket.send(JSON.stringify({ jsonrpc: "2.0", ...packet })); }
+	#send(packet) {
+		if (this.state === "live") this.#socket.send(JSON.stringify({ jsonrpc: "2.0", ...packet }));
+	}
 
 	#take(packet) {
 		if (packet.method) {
@@ -177,6 +230,7 @@ class Wire extends EventTarget {
 		const id = this.#next++;
 		return new Promise((done, fail) => {
 			signal?.throwIfAborted();
+			if (this.state !== "live") throw lost();
 			this.#calls.set(id, { done, fail });
 			this.#send({ id, ...envelope });
 			signal?.addEventListener("abort", () => {
@@ -211,6 +265,7 @@ class Wire extends EventTarget {
 		signal?.addEventListener("abort", () => this.state === "live" && stream.cancel());
 		try {
 			stream.answer = await new Promise((done, fail) => {
+				if (this.state !== "live") throw lost();
 				this.#calls.set(id, { done, fail });
 				this.#send({ id, method, params, on, credit });
 			});
@@ -253,8 +308,10 @@ class Wire extends EventTarget {
 	}
 
 	async logout() {
+		clearTimeout(this.#timer);
+		const told = this.#request({ method: "web.logout", params: {} });
 		this.#become("out", { code: "left" });
-		try { await Promise.race([this.#request({ method: "web.logout", params: {} }), new Promise((done) => setTimeout(done, 2000))]); } catch { /* it closes */ }
+		try { await Promise.race([told, new Promise((done) => setTimeout(done, 2000))]); } catch { /* it closes */ }
 		await dropKey().catch(() => {});
 		this.#socket.close();
 	}
@@ -278,7 +335,10 @@ class Devices extends EventTarget {
 	async refresh(more = {}) {
 		clearTimeout(this.#timer);
 		try {
-			const [own, list] = await Promise.all([this.own && !more.own ? this.own : wire.ask("device.status"), wire.ask("devices.list", more.probe ? { probe: true } : {})]);
+			const [own, list] = await Promise.all([
+				this.own && !more.own ? this.own : wire.ask("device.status"),
+				wire.ask("devices.list", more.probe ? { probe: true } : {}),
+			]);
 			this.own = own;
 			list.sort((a, b) => (b.isFavorite ?? false) - (a.isFavorite ?? false) || a.name.localeCompare(b.name));
 			for (const device of list) {
@@ -294,7 +354,10 @@ class Devices extends EventTarget {
 		} catch (error) { this.error = error; }
 		this.dispatchEvent(new Event("change"));
 		clearTimeout(this.#timer);
-		this.#timer = setTimeout(() => document.hidden || wire.state !== "live" ? this.#timer = undefined : this.refresh(), this.isWatched ? Math.min(20e3, 3000 + this.#calm * 1000) : 60e3);
+		this.#timer = setTimeout(
+			() => document.hidden || wire.state !== "live" ? this.#timer = undefined : this.refresh(),
+			this.isWatched ? Math.min(20e3, 3000 + this.#calm * 1000) : 60e3,
+		);
 	}
 	wake() { this.#calm = 0; if (wire.state === "live") this.refresh(); }
 	named(text) { return this.list?.find((device) => device.name === text || device.id === text); }

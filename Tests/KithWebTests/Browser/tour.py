@@ -7,7 +7,7 @@ LINK is a login link, as `kith web` makes it, not used yet. DIR is an empty fold
 fills it. NAME is a paired device that is online and lets this one change DIR there and open a shell. WORD finds FILE in a
 library of this device. Prints one line of JSON a check; exits 1 when one has failed.
 """
-import argparse, hashlib, json, os, sys, time, traceback, zipfile
+import argparse, contextlib, hashlib, json, os, sys, time, traceback, zipfile
 from playwright.sync_api import Error, sync_playwright
 
 PAGE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../Sources/CKithPage/Page"))
@@ -23,6 +23,39 @@ new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.ha
     if (e.value > 0.01) seen.moved.push(`${location.hash} ${e.value.toFixed(3)} ${e.sources.map((s) => s.node?.className ?? s.node?.nodeName).slice(0, 3)}`);
 } }).observe({ type: 'layout-shift', buffered: true });
 new PerformanceObserver((list) => { for (const e of list.getEntries()) if (e.duration > 200) seen.long++; }).observe({ type: 'longtask', buffered: true });
+"""
+# Stands in for the device once `answer` says as whom: a page must take nothing for it but its word.
+IMPOSTOR = """
+window.answer = sessionStorage.getItem('answer');
+window.sent = [];
+window.sockets = [];
+const Real = WebSocket;
+const text = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\\+/g, '-').replace(/\\//g, '_').replace(/=+$/, '');
+const held = () => new Promise((done) => {
+    const opening = indexedDB.open('kith', 1);
+    opening.onsuccess = () => opening.result.transaction('keys').objectStore('keys').get('own').onsuccess = (event) => done(event.target.result);
+});
+window.WebSocket = class {
+    constructor(url) {
+        if (!window.answer) { const socket = new Real(url); sockets.push(socket); return socket; }
+        this.hello = { nonce: text(crypto.getRandomValues(new Uint8Array(32))), device: 'device', version: 1 };
+        setTimeout(() => this.say({ hello: this.hello }));
+    }
+    say(packet) { this.onmessage?.({ data: JSON.stringify(packet) }); }
+    close() { this.onclose?.(); }
+    async send(packet) {
+        sent.push(JSON.parse(packet));
+        const { login } = JSON.parse(packet);
+        if (!login) return;
+        if (answer === 'crowded') return this.say({ refused: { code: 'crowded', message: 'Too many at once.' } });
+        const pair = await crypto.subtle.generateKey('Ed25519', true, ['sign']), { nonce, device } = this.hello;
+        const signed = `kith web welcome 1\\nkith web 1\\n${nonce}\\n${device}\\n${location.origin}\\n${login.key}\\n${login.challenge}`;
+        const signature = text(await crypto.subtle.sign('Ed25519', pair.privateKey, new TextEncoder().encode(signed)));
+        const key = answer === 'stranger' ? text(await crypto.subtle.exportKey('raw', pair.publicKey)) : (await held()).device;
+        const welcome = { device, name: 'impostor', browser: 'b', ends: '2030-01-01T00:00:00Z' };
+        this.say({ welcome: answer === 'mute' ? welcome : { ...welcome, key, signature } });
+    }
+};
 """
 SCREEN = "[...document.querySelectorAll('.screen .trow')].map((row) => row.textContent).join('\\n')"
 NAMED = {"button", "link", "textbox", "searchbox", "combobox", "checkbox", "tab", "menuitem", "menuitemradio", "img", "image", "grid", "listbox",
@@ -64,6 +97,16 @@ class Tour:
         page.on("console", lambda message: self.noise.append(f"{message.type}: {message.text}") if message.type == "error" else None)
         page.on("pageerror", lambda error: self.noise.append(f"error: {error}"))
         return page
+
+    @contextlib.contextmanager
+    def another(self, script=""):
+        """Another tab of the browser that is signed in."""
+        page = self.page.context.new_page()
+        try:
+            page.add_init_script(script)
+            yield page
+        finally:
+            page.close()
 
     def go(self, address):
         self.page.evaluate("(address) => { location.hash = address }", address)
@@ -124,6 +167,70 @@ class Tour:
         page.goto(self.a.link)
         page.locator(".door [role=alert]").wait_for(timeout=8000)
         page.context.close()
+
+    def link_again(self):
+        with self.another() as page:
+            for link in (self.a.link, self.base + "#" + "A" * 22):
+                page.goto("about:blank")
+                page.goto(link)
+                page.locator("h1", has_text="Devices").wait_for(timeout=8000)
+                assert "#" not in page.url, page.url
+
+    def crowded(self):
+        page = self.context()
+        page.add_init_script("sessionStorage.setItem('answer', 'crowded');" + IMPOSTOR)
+        page.goto(self.base + "#" + "A" * 22)
+        page.locator(".spinner").wait_for(timeout=5000)
+        limit = time.monotonic() + 8
+        while len(page.evaluate("sent")) < 3:
+            assert time.monotonic() < limit, "it is not tried again"
+            page.wait_for_timeout(50)
+        assert all("proof" in each["login"] for each in page.evaluate("sent")), "the link is forgotten"
+        assert page.locator("[role=alert]").count() == 0 and "kith web" not in page.inner_text("body")
+        page.context.close()
+
+    def impostor(self):
+        """Somebody else answers at the address: nothing that was kept is sent, and the page says so."""
+        for answer in ("stranger", "unsigned", "mute"):
+            with self.another(IMPOSTOR) as page:
+                page.goto(self.base + "#/shell")
+                page.locator(".place").first.click()
+                page.locator(".terminal.focused").wait_for()
+                page.locator(".tab .dot.on").first.wait_for()
+                page.evaluate("(answer) => { window.answer = answer; sockets.at(-1).close(); }", answer)
+                page.keyboard.type("kept")
+                page.locator("text=Something else answers at this address").wait_for(timeout=8000)
+                page.wait_for_timeout(400)
+                sent = page.evaluate("sent")
+                assert len(sent) == 1 and list(sent[0]) == ["login"], (answer, sent)
+                page.evaluate("sessionStorage.setItem('answer', window.answer)")
+                page.reload()
+                page.locator("text=Something else answers at this address").wait_for(timeout=8000)
+                page.evaluate("sessionStorage.removeItem('answer')")
+                page.reload()  # the device itself is known still
+                page.locator(".tab .dot.on").first.wait_for(timeout=8000)
+
+    def addresses(self):
+        """What an address can do: show, and say what is wrong with it; act only when somebody asks."""
+        with self.another() as page:
+            for address in ("#/shell/here", "#/shell/here/00000000", "#/shell/here?new&in=/tmp"):
+                page.goto("about:blank")
+                page.goto(self.base + address)
+                page.locator(".place").first.wait_for()
+                page.wait_for_timeout(100)
+                assert page.locator(".terminal").count() == 0, f"{address} opens a shell"
+                assert page.get_by_text("A shell in /tmp on").count() == (1 if "in=" in address else 0)
+            page.get_by_role("button", name="Open", exact=True).click()
+            page.locator(".terminal.focused").wait_for()
+            for address in ("#/constructor", "#/__proto__", "#/toString/x"):
+                page.evaluate("(address) => { location.hash = address }", address)
+                page.locator("h1", has_text="Devices").wait_for()
+                page.evaluate("location.hash = '#/page'")
+                page.locator("h1", has_text="This page").wait_for()
+            for address in ("#/files/%zz/x", "#/shell/%E0%A4", "#/files/here", "#/files/%zz", "#/shell"):
+                page.evaluate("(address) => { location.hash = address }", address)
+                damaged = page.locator("text=This address is damaged")
+                damaged.wait_for(state="visible" if "%" in address else "detached")
 
     def size(self):
         with open(os.path.join(PAGE, "FILES")) as file:
@@ -411,7 +518,7 @@ class Tour:
         # From the first control on, Tab reaches each, and what has the focus can be seen.
         self.page.evaluate("document.activeElement.blur()")
         seen = []
-        for _ in range(24):
+        for _ in range(34):
             press("Tab")
             where = self.page.evaluate("""() => { const e = document.activeElement, s = getComputedStyle(e), l = e.matches('.list') ? getComputedStyle(document.querySelector('.entry.cursor')) : s;
                 return e === document.body ? '' : (e.getAttribute('aria-label') || e.textContent || e.tagName).slice(0, 40) + (s.outlineStyle === 'none' && l.outlineStyle === 'none' ? ' UNSEEN' : '') }""")
@@ -471,6 +578,10 @@ class Tour:
                 if not self.check("the link signs in and shows the devices", self.login):
                     return
                 self.check("the link works once", self.link_once)
+                self.check("a used or foreign link opens the page where the key is known", self.link_again)
+                self.check("when it is crowded, it is tried again", self.crowded)
+                self.check("another that answers gets nothing", self.impostor)
+                self.check("addresses show, and do not act", self.addresses)
                 self.check("devices", self.devices)
                 self.check("an invitation, shown and revoked", self.invitation)
                 for name, act in (("a folder is uploaded", self.upload), ("a taken name is asked about", self.upload_again), ("a file is dropped", self.drop),
@@ -494,7 +605,7 @@ parser.add_argument("--device")
 parser.add_argument("--device-folder")
 parser.add_argument("--query")
 parser.add_argument("--chromium", default="/usr/bin/chromium")
-parser.add_argument("--budget", type=int, default=240_000, help="the bytes that all files of the page may have together")
+parser.add_argument("--budget", type=int, default=245_000, help="the bytes that all files of the page may have together")
 parser.add_argument("--pictures")
 tour = Tour(parser.parse_args())
 tour.run()

@@ -1,18 +1,34 @@
 // The devices: this one, the paired ones, and how more come to be.
 
-import { h, t, keyed, fill, icon, button, say, complain, copy, ago, moment, lasting, milliseconds, visible, name, emptiness, problem, waitingFor, explain } from "/kit.js";
+import {
+	h, t, keyed, fill, icon, button, say, complain, copy, ago, moment, lasting, milliseconds, visible, name, emptiness,
+	problem, waitingFor, explain,
+} from "/kit.js";
 import { wire, devices } from "/wire.js";
 
 /// Grants in words; what is not known here stays as it is.
 export function grantWords(grant) {
 	const [kind, value] = [grant.split("=")[0], grant.slice(grant.indexOf("=") + 1)];
 	const said = {
-		shell: "Shell", "shell:view": "Look at shared shells", "shell:agent": "Use an ssh agent", "screen:view": "See the screen", "screen:control": "Control the screen",
-		"screen:clipboard": "Exchange clipboards", "screen:record": "Record the screen", "screen:privacy": "Darken the screen", "screen:unattended": "Screen, unasked",
+		shell: "Shell",
+		"shell:view": "Look at shared shells",
+		"shell:agent": "Use an ssh agent",
+		"screen:view": "See the screen",
+		"screen:control": "Control the screen",
+		"screen:clipboard": "Exchange clipboards",
+		"screen:record": "Record the screen",
+		"screen:privacy": "Darken the screen",
+		"screen:unattended": "Screen, unasked",
 		forward: "All connections", library: "Search libraries", "library:read": "Libraries, with files",
 	}[grant];
 	if (said) return t(said);
-	const path = { "files:read": "Read {path}", "files:write": "Change {path}", "shell:command": "Run {path}", "forward:to": "Connect to {path}", "forward:listen": "Listen at {path}" }[kind];
+	const path = {
+		"files:read": "Read {path}",
+		"files:write": "Change {path}",
+		"shell:command": "Run {path}",
+		"forward:to": "Connect to {path}",
+		"forward:listen": "Listen at {path}",
+	}[kind];
 	if (path && grant.includes("=")) return t(path, { path: visible(value) });
 	if (grant.startsWith("node:")) return t("Service {path}", { path: visible(grant.slice(5)) });
 	return visible(grant);
@@ -20,8 +36,14 @@ export function grantWords(grant) {
 
 const kinds = [
 	["files:read=", "Read a folder", "/srv"], ["files:write=", "Change a folder", "/srv"], ["shell", "Shell"], ["library", "Search libraries"],
-	["library:read", "Libraries, with files"], ["screen:view", "See the screen"], ["screen:control", "Control the screen"], ["screen:clipboard", "Exchange clipboards"],
-	["forward", "All connections"], ["forward:to=", "Connect to one place", "localhost:8080"], ["node:", "Service", "math/add"], ["", "Another grant, as written", "shell:view"],
+	["library:read", "Libraries, with files"],
+	["screen:view", "See the screen"],
+	["screen:control", "Control the screen"],
+	["screen:clipboard", "Exchange clipboards"],
+	["forward", "All connections"],
+	["forward:to=", "Connect to one place", "localhost:8080"],
+	["node:", "Service", "math/add"],
+	["", "Another grant, as written", "shell:view"],
 ];
 
 /// A line in which a grant is chosen; `take` gets it.
@@ -60,7 +82,11 @@ function spark(values) {
 	if (values.length > 5) {
 		const top = Math.max(...values, 1), low = Math.min(...values), path = document.createElementNS(svg.namespaceURI, "path");
 		const step = 88 / 29;
-		path.setAttribute("d", values.map((value, index) => `${index ? "L" : "M"}${(88 - (values.length - 1 - index) * step).toFixed(1)} ${(19 - 16 * (value - low) / (top - low || 1)).toFixed(1)}`).join(""));
+		path.setAttribute(
+			"d",
+			values.map((value, index) =>
+				`${index ? "L" : "M"}${(88 - (values.length - 1 - index) * step).toFixed(1)} ${(19 - 16 * (value - low) / (top - low || 1)).toFixed(1)}`).join(""),
+		);
 		svg.append(path);
 	}
 	return svg;
@@ -94,23 +120,42 @@ export async function open(host, parts) {
 		const text = JSON.stringify([status, ownOpen]);
 		if (own.dataset.text === text) return;
 		own.dataset.text = text;
-		const toggle = button(ownOpen ? "up" : "down", "", () => ((ownOpen = !ownOpen), drawOwn(), own.querySelector("[aria-expanded]").focus()), { title: t("Details of this device"), "aria-expanded": ownOpen });
+		const toggle = button(
+			ownOpen ? "up" : "down",
+			"",
+			() => ((ownOpen = !ownOpen), drawOwn(), own.querySelector("[aria-expanded]").focus()),
+			{ title: t("Details of this device"), "aria-expanded": ownOpen },
+		);
 		fill(own, h("div.device", h("div.line", face(status.name, status.id, "on"),
 			h("div.who", h("strong", visible(status.name)), h("span.soft.small", t("This device"), status.version && ` · Kith ${status.version}`)),
 			h("div.acts", openers(undefined), toggle)),
 		status.problems?.length ? h("div.detail", h("section.wide", status.problems.map((each) => h("p.warn", icon("warn"), " ", each)))) : null,
 		ownOpen && h("div.detail",
-			h("section", h("h3", t("Identity")), h("p.secret", status.id), h("div.row", button("copy", t("Copy the DeviceID"), () => copy(status.id)), button("copy", t("Copy the ticket"), () => copy(status.ticket)))),
-			h("section", h("h3", t("Reached at")), h("ul.mono", status.addresses?.map((each) => h("li", each))), status.relays?.length ? h("ul.mono", status.relays.map((each) => h("li", each))) : null,
-				button("eye", t("Examine the network"), (event) => examine(event.currentTarget, undefined))))));
+			h("section",
+				h("h3", t("Identity")),
+				h("p.secret", status.id),
+				h("div.row", button("copy", t("Copy the DeviceID"), () => copy(status.id)), button("copy", t("Copy the ticket"), () => copy(status.ticket))),
+			),
+			h("section",
+				h("h3", t("Reached at")),
+				h("ul.mono", status.addresses?.map((each) => h("li", each))),
+				status.relays?.length ? h("ul.mono", status.relays.map((each) => h("li", each))) : null,
+				button("eye", t("Examine the network"), (event) => examine(event.currentTarget, undefined)),
+			))));
 	}
 
 	const openers = (device) => {
 		const may = (kind) => !device || device.grantsThere?.some((grant) => grant === kind || grant.startsWith(kind + ":") && kind === "files");
 		const label = device ? visible(device.name) : visible(wire.welcome.name);
 		return [
-			may("files") && h("a.button", { href: `#/files/${devices.link(device)}`, "aria-label": t("Files on {name}", { name: label }) }, icon("files"), h("span.wideonly", t("Files"))),
-			may("shell") && h("a.button", { href: `#/shell/${devices.link(device)}?new`, "aria-label": t("Shell on {name}", { name: label }) }, icon("shell"), h("span.wideonly", t("Shell"))),
+			may("files") && h("a.button", { href: `#/files/${devices.link(device)}`, "aria-label": t("Files on {name}", { name: label }) },
+				icon("files"),
+				h("span.wideonly", t("Files")),
+			),
+			may("shell") && h("a.button", { href: `#/shell/${devices.link(device)}?new`, "aria-label": t("Shell on {name}", { name: label }) },
+				icon("shell"),
+				h("span.wideonly", t("Shell")),
+			),
 		];
 	};
 
@@ -118,7 +163,14 @@ export async function open(host, parts) {
 		if (!devices.list) return;
 		if (!devices.list.length) {
 			rows.clear();
-			return fill(list, emptiness("pair", t("No other devices yet"), t("Pair another of your machines: make an invitation here and use it there. Then its files and its shell are here, too."), button("plus", t("Pair a device"), () => togglePairing(true), { cls: "primary" })));
+			return fill(list,
+				emptiness(
+					"pair",
+					t("No other devices yet"),
+					t("Pair another of your machines: make an invitation here and use it there. Then its files and its shell are here, too."),
+					button("plus", t("Pair a device"), () => togglePairing(true), { cls: "primary" }),
+				),
+			);
 		}
 		if (!rows.size) fill(list);
 		const seen = new Set(devices.list.map((device) => device.id));
@@ -153,9 +205,23 @@ export async function open(host, parts) {
 			update(next) {
 				device = next;
 				fill(wayBox, device.isOnline
-					? [h("span", way(device), device.roundTripMilliseconds !== undefined && ` · ${milliseconds(device.roundTripMilliseconds)}`), spark(devices.history.get(device.id) ?? [])]
+					? [
+						h("span", way(device), device.roundTripMilliseconds !== undefined && ` · ${milliseconds(device.roundTripMilliseconds)}`),
+						spark(devices.history.get(device.id) ?? []),
+					]
 					: h("span", device.lastSeen ? t("Seen {when}", { when: ago(device.lastSeen) }) : t("Never seen")));
-				const text = JSON.stringify([device.name, device.isOnline, device.grants, device.grantsThere, device.labels, device.isFavorite, device.failure, device.warnings, device.hasForgotten, device.paths?.length]);
+				const text = JSON.stringify([
+					device.name,
+					device.isOnline,
+					device.grants,
+					device.grantsThere,
+					device.labels,
+					device.isFavorite,
+					device.failure,
+					device.warnings,
+					device.hasForgotten,
+					device.paths?.length,
+				]);
 				if (text === shown) return;
 				shown = text;
 				const next2 = face(device.name, device.id, device.isOnline ? "on" : "off");
@@ -163,7 +229,9 @@ export async function open(host, parts) {
 				faceNode = next2;
 				fill(who, h("strong", name(device.name), device.isFavorite && [" ", icon("star")]),
 					h("span.soft.small", device.isOnline ? t("Online") : t("Offline"),
-						device.hasForgotten && ` · ${t("has forgotten this device")}`, device.labels?.length ? ` · ${device.labels.map(visible).join(", ")}` : "", device.failure && !device.isOnline ? ` · ${visible(device.failure)}` : ""),
+						device.hasForgotten && ` · ${t("has forgotten this device")}`,
+						device.labels?.length ? ` · ${device.labels.map(visible).join(", ")}` : "",
+						device.failure && !device.isOnline ? ` · ${visible(device.failure)}` : ""),
 					device.warnings?.map((warning) => h("span.warn.small", warning)));
 				const hadFocus = acts.contains(document.activeElement);
 				fill(acts, openers(device), toggle);
@@ -178,14 +246,30 @@ export async function open(host, parts) {
 		let device = first;
 		const grants = h("div.chips"), there = h("div.chips"), facts = h("dl.facts"), manage = h("div.row"), inline = h("div.wide", { hidden: true });
 		const node = h("div.detail",
-			h("section", h("h3", t("May do here")), grants, grantChooser((grant) => change({ add: [grant] }, { remove: [grant] }, t("{name} may now: {grant}.", { name: visible(device.name), grant: grantWords(grant) })))),
+			h("section",
+				h("h3", t("May do here")),
+				grants,
+				grantChooser((grant) => change(
+					{ add: [grant] },
+					{ remove: [grant] },
+					t("{name} may now: {grant}.", { name: visible(device.name), grant: grantWords(grant) }),
+				)),
+			),
 			h("section", h("h3", t("This device may do there")), there),
 			h("section", h("h3", t("Connection")), facts),
 			h("section", h("h3", t("Manage")), manage), inline);
 		async function change(input, back, text) {
 			try {
 				await wire.call("devices.grant", { device: device.id, ...input });
-				say(text, { action: [t("Undo"), async () => { try { await wire.call("devices.grant", { device: device.id, ...back }); devices.refresh(); } catch (error) { complain(error); } }] });
+				say(
+					text,
+					{
+						action: [
+							t("Undo"),
+							async () => { try { await wire.call("devices.grant", { device: device.id, ...back }); devices.refresh(); } catch (error) { complain(error); } },
+						],
+					},
+				);
 			} catch (error) { complain(error); }
 			devices.refresh();
 		}
@@ -205,7 +289,11 @@ export async function open(host, parts) {
 			const go = async () => {
 				const after = input.value.split(",").map((each) => each.trim()).filter(Boolean);
 				try {
-					await wire.call("devices.label", { device: device.id, add: after.filter((each) => !before.includes(each)), remove: before.filter((each) => !after.includes(each)) });
+					await wire.call("devices.label", {
+						device: device.id,
+						add: after.filter((each) => !before.includes(each)),
+						remove: before.filter((each) => !after.includes(each)),
+					});
 					hide();
 					devices.refresh();
 				} catch (error) { complain(error); }
@@ -215,10 +303,18 @@ export async function open(host, parts) {
 		}
 		function forget() {
 			const go = async () => {
-				try { await wire.call("devices.forget", { device: device.id }); say(t("{name} is forgotten.", { name: visible(device.name) })); open.delete(device.id); } catch (error) { complain(error); }
+				try {
+					await wire.call("devices.forget", { device: device.id });
+					say(t("{name} is forgotten.", { name: visible(device.name) }));
+					open.delete(device.id);
+				} catch (error) { complain(error); }
 				devices.refresh();
 			};
-			show(h("div.row", h("span.grow", t("Forget {name}? What it does here is cut off at once, and the two must be paired anew.", { name: visible(device.name) })), button("", t("Cancel"), hide), button("trash", t("Forget"), go, { cls: "danger full" })));
+			show(h("div.row",
+				h("span.grow", t("Forget {name}? What it does here is cut off at once, and the two must be paired anew.", { name: visible(device.name) })),
+				button("", t("Cancel"), hide),
+				button("trash", t("Forget"), go, { cls: "danger full" }),
+			));
 		}
 		const favorite = async () => {
 			try { await wire.call("devices.label", { device: device.id, isFavorite: !device.isFavorite }); devices.refresh(); } catch (error) { complain(error); }
@@ -228,17 +324,48 @@ export async function open(host, parts) {
 			fill(grants, device.grants.length ? device.grants.map((grant) => {
 				const end = device.grantEnds?.find((each) => each.grant === grant);
 				return h("span.chip", { title: grant }, grantWords(grant), end && h("span.soft", t("until {when}", { when: moment(end.time) })),
-					button("close", "", () => change({ remove: [grant] }, { add: [grant], until: end?.time }, t("Taken away: {grant}.", { grant: grantWords(grant) })), { title: t("Take away: {grant}", { grant: grantWords(grant) }) }));
+					button(
+						"close",
+						"",
+						() => change({ remove: [grant] }, { add: [grant], until: end?.time }, t("Taken away: {grant}.", { grant: grantWords(grant) })),
+						{ title: t("Take away: {grant}", { grant: grantWords(grant) }) },
+					));
 			}) : h("span.soft.small", t("Nothing.")));
-			fill(there, device.grantsThere?.length ? device.grantsThere.map((grant) => h("span.chip", { title: grant }, grantWords(grant))) : h("span.soft.small", device.grantsThere ? t("Nothing. {name} decides that, by its own list of devices.", { name: visible(device.name) }) : t("Not known yet: it has not been online since.")));
+			fill(there,
+				device.grantsThere?.length
+					? device.grantsThere.map((grant) => h("span.chip", { title: grant }, grantWords(grant)))
+					: h("span.soft.small",
+						device.grantsThere
+							? t("Nothing. {name} decides that, by its own list of devices.", { name: visible(device.name) })
+							: t("Not known yet: it has not been online since."),
+					),
+			);
 			const fact = (label, ...value) => [h("dt", t(label)), h("dd", value)];
-			fill(facts, fact("DeviceID", h("span.mono", { title: device.id }, device.id.split("-").slice(0, 3).join("-"), "… "), h("button.link", { type: "button", onclick: () => copy(device.id) }, t("Copy"))),
-				device.version && fact("Version", device.version), fact("Paired", moment(device.pairedAt, true)), device.certifiedUntil && fact("Certified until", moment(device.certifiedUntil)),
-				(device.paths ?? []).map((path) => fact({ lan: "Local network", direct: "Direct", relay: "By a relay" }[path.kind] ?? "Path", h("span.mono", path.place), path.roundTripMilliseconds !== undefined && ` · ${milliseconds(path.roundTripMilliseconds)}`, path.isActive ? "" : ` · ${t("in reserve")}`)),
-				!device.isOnline && device.addresses.length ? fact("Last addresses", h("span.mono", device.addresses.slice(0, 4).join(", "))) : null);
+			fill(facts,
+				fact(
+					"DeviceID",
+					h("span.mono", { title: device.id }, device.id.split("-").slice(0, 3).join("-"), "… "),
+					h("button.link", { type: "button", onclick: () => copy(device.id) }, t("Copy")),
+				),
+				device.version && fact("Version", device.version),
+				fact("Paired", moment(device.pairedAt, true)),
+				device.certifiedUntil && fact("Certified until", moment(device.certifiedUntil)),
+				(device.paths ?? []).map((path) => fact(
+					{ lan: "Local network", direct: "Direct", relay: "By a relay" }[path.kind] ?? "Path",
+					h("span.mono", path.place),
+					path.roundTripMilliseconds !== undefined && ` · ${milliseconds(path.roundTripMilliseconds)}`,
+					path.isActive ? "" : ` · ${t("in reserve")}`,
+				)),
+				!device.isOnline && device.addresses.length ? fact("Last addresses", h("span.mono", device.addresses.slice(0, 4).join(", "))) : null,
+			);
 		}
-		fill(manage, button("edit", t("Rename"), rename), button("", t("Labels"), label), button("star", t(device.isFavorite ? "No longer first" : "Put first"), favorite),
-			button("eye", t(device.isOnline ? "Examine" : "Why unreachable?"), () => (inline.hidden = false, examine(inline, device))), button("trash", t("Forget …"), forget, { cls: "danger" }));
+		fill(manage,
+			button("edit", t("Rename"), rename),
+			button("", t("Labels"), label),
+			button("star", t(device.isFavorite ? "No longer first" : "Put first"), favorite),
+			button("eye", t(device.isOnline ? "Examine" : "Why unreachable?"), () => (inline.hidden = false, examine(inline, device))),
+			button("trash", t("Forget …"), forget, { cls: "danger" }),
+		);
 		update(device);
 		return { node, update };
 	}
@@ -265,13 +392,17 @@ export async function open(host, parts) {
 
 /// Shows step by step whether a device can be reached.
 async function examine(place, device) {
-	const list = h("ol.steps"), head = h("h3", device ? t("From here to {name}", { name: visible(device.name) }) : t("This device's network")), wait = h("div.row", h("div.spinner"), h("span.soft", t("Examining …")));
+	const list = h("ol.steps");
+	const head = h("h3", device ? t("From here to {name}", { name: visible(device.name) }) : t("This device's network"));
+	const wait = h("div.row", h("div.spinner"), h("span.soft", t("Examining …")));
 	const box = h("div.stack", head, list, wait);
 	place.tagName === "BUTTON" ? place.replaceWith(box) : fill(place, box);
 	try {
 		const stream = await wire.stream("reach.examine", device ? { device: device.id } : {}, {
 			message: (step) => list.append(h(`li.${step.outcome}`, icon({ ok: "check", warning: "warn", failure: "close" }[step.outcome] ?? "info"),
-				h("span.soft", h("span.unseen", { ok: t("Good:"), warning: t("Doubtful:"), failure: t("Failed:") }[step.outcome] ?? ""), step.subject), h("span.what", step.finding), step.remedy && h("span.remedy", step.remedy))),
+				h("span.soft", h("span.unseen", { ok: t("Good:"), warning: t("Doubtful:"), failure: t("Failed:") }[step.outcome] ?? ""), step.subject),
+				h("span.what", step.finding),
+				step.remedy && h("span.remedy", step.remedy))),
 		});
 		await stream.ended;
 	} catch (error) { list.append(h("li.failure", icon("close"), h("span"), h("span.what", explain(error)))); }
@@ -285,9 +416,18 @@ function pairPanel(host, done) {
 
 	const wishes = new Set();
 	const chips = h("div.chips");
-	const drawWishes = () => fill(chips, wishes.size ? [...wishes].map((grant) => h("span.chip", grantWords(grant), button("close", "", () => (wishes.delete(grant), drawWishes()), { title: t("Take away: {grant}", { grant: grantWords(grant) }) }))) : h("span.soft.small", t("Nothing at first: you can grant rights later.")));
+	const drawWishes = () => fill(chips,
+		wishes.size
+			? [...wishes].map((grant) => h("span.chip",
+				grantWords(grant),
+				button("close", "", () => (wishes.delete(grant), drawWishes()), { title: t("Take away: {grant}", { grant: grantWords(grant) }) }),
+			))
+			: h("span.soft.small", t("Nothing at first: you can grant rights later.")),
+	);
 	drawWishes();
-	const life = h("select", { "aria-label": t("Valid for") }, [[600, t("10 minutes")], [3600, t("1 hour")], [86400, t("1 day")], [604800, t("1 week")]].map(([value, label]) => h("option", { value }, label)));
+	const life = h("select", { "aria-label": t("Valid for") },
+		[[600, t("10 minutes")], [3600, t("1 hour")], [86400, t("1 day")], [604800, t("1 week")]].map(([value, label]) => h("option", { value }, label)),
+	);
 	const start = () => fill(made,
 		h("h3", t("What the device may do here")), chips, grantChooser((grant) => (wishes.add(grant), drawWishes())),
 		h("div.row", h("label.row", h("span.soft", t("Valid for")), life), button("plus", t("Make an invitation"), invite, { cls: "primary" })));
@@ -308,14 +448,24 @@ function pairPanel(host, done) {
 				try { await wire.call("invitations.revoke", { id: info.id }); } catch (error) { if (error.code !== -32001) complain(error); }
 				start();
 			};
-			fill(made, qr(text.toUpperCase(), t("Invitation as a QR code")), h("p", t("On the other device run {command} and paste this. This page then asks you to compare a code.", { command: "kith pair" })),
-				h("p.secret", { "aria-label": t("Invitation as text") }, text), info.warnings?.map((each) => h("p.warn.small", each)),
-				h("div.row", button("copy", t("Copy"), () => copy(text), { cls: "primary" }), button("", t("Revoke"), revoke), h("span.soft.small", left)));
+			fill(made,
+				qr(text.toUpperCase(), t("Invitation as a QR code")),
+				h("p", t("On the other device run {command} and paste this. This page then asks you to compare a code.", { command: "kith pair" })),
+				h("p.secret", { "aria-label": t("Invitation as text") }, text),
+				info.warnings?.map((each) => h("p.warn.small", each)),
+				h("div.row", button("copy", t("Copy"), () => copy(text), { cls: "primary" }), button("", t("Revoke"), revoke), h("span.soft.small", left)),
+			);
 		} catch (error) { complain(error); }
 	}
 	start();
 
-	const field = h("textarea", { rows: 4, "aria-label": t("Invitation from the other device"), placeholder: "kith-invite1…", spellcheck: "false", class: "mono" });
+	const field = h("textarea", {
+		rows: 4,
+		"aria-label": t("Invitation from the other device"),
+		placeholder: "kith-invite1…",
+		spellcheck: "false",
+		class: "mono",
+	});
 	async function join() {
 		const text = field.value.trim();
 		if (!text) return field.focus();
@@ -327,7 +477,8 @@ function pairPanel(host, done) {
 			joining = await wire.stream("pairing.join", { invitation: text }, {
 				message: ({ compare, paired, failed: failure }) => {
 					if (compare) {
-						const decide = (accept) => () => (joining.send({ accept }), fill(outcome, h("p", accept ? t("Waiting for the other end to agree …") : t("Refused."))), !accept && begin());
+						const decide = (accept) =>
+							() => (joining.send({ accept }), fill(outcome, h("p", accept ? t("Waiting for the other end to agree …") : t("Refused."))), !accept && begin());
 						fill(outcome, h("p", t("Connected to {name}. Does it show this code, too?", { name: visible(compare.name) })), h("p.code", compare.code),
 							h("div.row", button("check", t("Yes, the same"), decide(true), { cls: "primary" }), button("", t("No"), decide(false), { cls: "danger" })));
 						outcome.querySelector("button").focus();
@@ -346,9 +497,18 @@ function pairPanel(host, done) {
 	const begin = () => {
 		joining?.cancel();
 		field.value = "";
-		fill(using, h("p.soft", t("Made there by {command}, or on its page.", { command: "kith invite" })), field, h("div.row", button("", t("Connect"), join, { cls: "primary" })));
+		fill(using,
+			h("p.soft", t("Made there by {command}, or on its page.", { command: "kith invite" })),
+			field,
+			h("div.row", button("", t("Connect"), join, { cls: "primary" })),
+		);
 	};
 	begin();
-	fill(host, h("div.card.pair", h("section", h("h2", t("Invite a device")), made), h("section", h("div.row", h("h2.grow", t("Use an invitation")), button("close", "", done, { title: t("Close") })), using)));
+	fill(host,
+		h("div.card.pair",
+			h("section", h("h2", t("Invite a device")), made),
+			h("section", h("div.row", h("h2.grow", t("Use an invitation")), button("close", "", done, { title: t("Close") })), using),
+		),
+	);
 	return () => (clearInterval(ticking), joining?.cancel());
 }

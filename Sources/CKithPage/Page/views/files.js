@@ -1,6 +1,10 @@
 // Files on any device: a folder as a long list, a preview beside it, and what can be done with both.
 
-import { h, t, keyed, $, append, fill, icon, button, menu, say, complain, announce, copy, count, bytes, moment, visible, name, join, split, samePath, pathKey, pathToLink, linkToPath, setting, locale, emptiness, problem, waitingFor, LongList } from "/kit.js";
+import {
+	h, t, keyed, $, append, fill, icon, button, menu, say, complain, announce, copy, count, bytes, moment, visible, name,
+	join, split, samePath, pathKey, pathToLink, linkToPath, linkToName, setting, locale, emptiness, problem, waitingFor,
+	LongList,
+} from "/kit.js";
 import { wire, devices } from "/wire.js";
 import { title } from "/app.js";
 import { kindOf, preview } from "/views/preview.js";
@@ -18,7 +22,10 @@ async function confirmed(plan, ask, done, isUndo) {
 	if (plan.totals.problems && plan.totals.problems >= plan.totals.steps) throw new Error(reason(plan.steps));
 	let otherwise;
 	if (plan.totals.unresolved) {
-		otherwise = await ask(count(plan.totals.unresolved, "{n} name is taken there.", "{n} names are taken there."), [["keepBoth", t("Keep both")], ["overwrite", t("Replace")], ["skip", t("Skip")]]);
+		otherwise = await ask(
+			count(plan.totals.unresolved, "{n} name is taken there.", "{n} names are taken there."),
+			[["keepBoth", t("Keep both")], ["overwrite", t("Replace")], ["skip", t("Skip")]],
+		);
 		if (!otherwise) return;
 	}
 	const { operation } = await wire.call("operations.confirm", { plan: plan.id, otherwise });
@@ -28,7 +35,13 @@ async function confirmed(plan, ask, done, isUndo) {
 	done(plan);
 	if (steps.length) return say(reason(steps), { kind: "bad" });
 	const n = Math.max(1, plan.totals.files + plan.totals.folders);
-	const said = { trash: ["{n} thing is in the trash.", "{n} things are in the trash."], rename: ["Renamed.", "Renamed {n}."], move: ["Moved.", "Moved {n}."], copy: ["Copied.", "Copied {n}."], makeFolder: ["The folder is made.", "The folder is made."] }[plan.kind] ?? ["Done.", "Done."];
+	const said = {
+		trash: ["{n} thing is in the trash.", "{n} things are in the trash."],
+		rename: ["Renamed.", "Renamed {n}."],
+		move: ["Moved.", "Moved {n}."],
+		copy: ["Copied.", "Copied {n}."],
+		makeFolder: ["The folder is made.", "The folder is made."],
+	}[plan.kind] ?? ["Done.", "Done."];
 	say(isUndo ? t("Taken back.") : count(n, ...said), plan.isUndoable && !isUndo ? { action: [t("Undo"), () => undo(operation, ask, done)] } : {});
 	if (!isUndo && plan.isUndoable) undo.last = operation;
 }
@@ -50,7 +63,9 @@ export async function open(host, parts) {
 
 	const crumbs = h("nav.crumbs", { "aria-label": t("Folder") });
 	const filter = h("input", { type: "search", placeholder: t("Filter"), "aria-label": t("Filter this folder"), autocomplete: "off", spellcheck: "false" });
-	const tools = h("div.tools"), bar = h("div.bars"), grid = h("div.list", { role: "grid", tabindex: 0, "aria-multiselectable": "true", "aria-label": t("Files") });
+	const tools = h("div.tools");
+	const bar = h("div.bars");
+	const grid = h("div.list", { role: "grid", tabindex: 0, "aria-multiselectable": "true", "aria-label": t("Files") });
 	const body = h("div.filebody"), pane = h("aside.pane", { hidden: true, "aria-label": t("Preview") }), note = h("div.over");
 	const root = h("div.files", h("div.filehead", h("h1.unseen", t("Files")), crumbs, tools), bar, body, pane);
 	host.append(root);
@@ -64,7 +79,11 @@ export async function open(host, parts) {
 	function ask(text, choices) {
 		return new Promise((done) => {
 			const answer = (value) => () => (fill(bar), grid.focus(), done(value));
-			const box = h("div.bar", { role: "group", "aria-label": text }, h("span.grow", text), choices.map(([value, words, cls]) => button("", words, answer(value), { cls })), button("", t("Cancel"), answer()));
+			const box = h("div.bar", { role: "group", "aria-label": text },
+				h("span.grow", text),
+				choices.map(([value, words, cls]) => button("", words, answer(value), { cls })),
+				button("", t("Cancel"), answer()),
+			);
 			keyed(box, { Escape: answer() });
 			fill(bar, box);
 			announce(text);
@@ -104,7 +123,11 @@ export async function open(host, parts) {
 				// The first rows can be used at once; the rest is read in one pass, in no order.
 				if (!keep) all = got, arrange(before);
 				got = [];
-				const stream = await wire.stream("files.find", { path, minimumDepth: 1, maximumDepth: 1, details: true }, { on: on(), signal, message: (found) => { got.push(...found.entries); if (!keep) total.textContent = `${got.length.toLocaleString(locale)} …`; } });
+				const stream = await wire.stream(
+					"files.find",
+					{ path, minimumDepth: 1, maximumDepth: 1, details: true },
+					{ on: on(), signal, message: (found) => { got.push(...found.entries); if (!keep) total.textContent = `${got.length.toLocaleString(locale)} …`; } },
+				);
 				await stream.ended;
 				signal.throwIfAborted();
 			}
@@ -135,25 +158,49 @@ export async function open(host, parts) {
 	async function places(signal) {
 		head.hidden = grid.hidden = true;
 		const links = [];
-		const add = (picture, of, words, hint) => links.push(h("a.place.card", { href: address(of) }, icon(picture), h("span.grow", h("strong", words), h("span.soft.small.cut", hint ?? visible(of)))));
+		const add = (picture, of, words, hint) => links.push(h("a.place.card", { href: address(of) },
+			icon(picture),
+			h("span.grow", h("strong", words), h("span.soft.small.cut", hint ?? visible(of))),
+		));
 		try {
 			if (device) {
 				for (const grant of device.grantsThere ?? []) {
 					const [kind, ...rest] = grant.split("=");
-					if (kind === "files:read" || kind === "files:write") add("folder", rest.join("="), visible(split(rest.join("="))[1]) || "/", `${visible(rest.join("="))} · ${kind === "files:write" ? t("may be changed") : t("read only")}`);
+					if (kind === "files:read" || kind === "files:write")
+						add(
+							"folder",
+							rest.join("="),
+							visible(split(rest.join("="))[1]) || "/",
+							`${visible(rest.join("="))} · ${kind === "files:write" ? t("may be changed") : t("read only")}`,
+						);
 				}
 			} else {
-				const [home, { volumes }] = await Promise.all([wire.ask("files.stat", { path: "~" }, { signal }).catch(() => undefined), wire.ask("volumes.list", {}, { signal }).catch(() => ({ volumes: [] }))]);
+				const [home, { volumes }] = await Promise.all([
+					wire.ask("files.stat", { path: "~" }, { signal }).catch(() => undefined),
+					wire.ask("volumes.list", {}, { signal }).catch(() => ({ volumes: [] })),
+				]);
 				if (home?.absolute) add("home", home.absolute, t("Home"));
 				add("disk", "/", t("Whole device"), "/");
 				for (const volume of volumes) {
 					if (volume.path === "/" || volume.kind === "virtual") continue;
-					add("disk", volume.path, visible(volume.label ?? split(volume.path)[1]), volume.free === undefined ? undefined : t("{free} of {all} free", { free: bytes(volume.free), all: bytes(volume.capacity) }));
+					add(
+						"disk",
+						volume.path,
+						visible(volume.label ?? split(volume.path)[1]),
+						volume.free === undefined ? undefined : t("{free} of {all} free", { free: bytes(volume.free), all: bytes(volume.capacity) }),
+					);
 				}
 			}
 			if (signal.aborted) return;
-			fill(note, links.length ? h("div.places", links) : emptiness("files", device?.isOnline === false ? t("{name} is offline", { name: label() }) : t("No folder there"),
-				t("{name} lets this device see no folder. On it, run: {command}", { name: label(), command: `kith grant ${wire.welcome.name} --add files:read=/PATH` })));
+			fill(note,
+				links.length
+					? h("div.places", links)
+					: emptiness(
+						"files",
+						device?.isOnline === false ? t("{name} is offline", { name: label() }) : t("No folder there"),
+						t("{name} lets this device see no folder. On it, run: {command}", { name: label(), command: `kith grant ${wire.welcome.name} --add files:read=/PATH` }),
+					),
+			);
 		} catch (error) { if (!signal.aborted) fill(note, problem(error, () => load())); }
 	}
 
@@ -164,24 +211,49 @@ export async function open(host, parts) {
 		const text = new Map();
 		const plain = shown.length > 20000;
 		if (sort.by === "name") for (const entry of shown) text.set(entry, plain ? visible(entry.name).toLowerCase() : visible(entry.name));
-		const order = { name: plain ? (a, b) => (text.get(a) < text.get(b) ? -1 : 1) : (a, b) => collator.compare(text.get(a), text.get(b)), size: (a, b) => a.size - b.size, modified: (a, b) => a.modified - b.modified }[sort.by];
+		const order = {
+			name: plain ? (a, b) => (text.get(a) < text.get(b) ? -1 : 1) : (a, b) => collator.compare(text.get(a), text.get(b)),
+			size: (a, b) => a.size - b.size,
+			modified: (a, b) => a.modified - b.modified,
+		}[sort.by];
 		const way = sort.up ? 1 : -1, folder = (entry) => (entry.kind === "folder" ? 0 : 1);
 		shown.sort((a, b) => folder(a) - folder(b) || way * order(a, b));
 		if (keepKey !== undefined) cursor = Math.max(0, shown.findIndex((entry) => pathKey(entry.name) === keepKey));
 		cursor = Math.min(cursor, Math.max(0, shown.length - 1));
 		grid.setAttribute("aria-rowcount", shown.length + 1);
-		total.textContent = words ? t("{n} of {all}", { n: shown.length.toLocaleString(locale), all: all.length.toLocaleString(locale) }) : shown.length ? shown.length.toLocaleString(locale) : "";
+		total.textContent = words
+			? t("{n} of {all}", { n: shown.length.toLocaleString(locale), all: all.length.toLocaleString(locale) })
+			: shown.length ? shown.length.toLocaleString(locale) : "";
 		list.set(shown.length);
 		drawTools();
-		fill(note, shown.length ? [] : words ? emptiness("search", t("No name here holds “{text}”", { text: filter.value }), "", button("", t("Show all"), () => ((filter.value = ""), arrange())))
-			: emptiness("folder", t("This folder is empty"), t("Drop files or folders here, or choose them."), button("upload", t("Upload"), (event) => uploadMenu(event.currentTarget), { cls: "primary" })));
+		if (shown.length) fill(note);
+		else if (words) {
+			const all = button("", t("Show all"), () => ((filter.value = ""), arrange()));
+			fill(note, emptiness("search", t("No name here holds “{text}”", { text: filter.value }), "", all));
+		} else {
+			const add = button("upload", t("Upload"), (event) => uploadMenu(event.currentTarget), { cls: "primary" });
+			fill(note, emptiness("folder", t("This folder is empty"), t("Drop files or folders here, or choose them."), add));
+		}
 		mark();
 	}
 
 	// MARK: Drawing
 
 	function drawHead() {
-		const choose = button("devices", label(), () => menu(choose, [undefined, ...(devices.list ?? [])].map((each) => ["", visible(each?.name ?? wire.welcome.name), () => (location.hash = `#/files/${devices.link(each)}`), { checked: each?.id === device?.id }])), { "aria-haspopup": "menu", cls: "chooser", "aria-label": t("Device: {name}", { name: label() }) });
+		const choose = button(
+			"devices",
+			label(),
+			() => menu(
+				choose,
+				[undefined, ...(devices.list ?? [])].map((each) => [
+					"",
+					visible(each?.name ?? wire.welcome.name),
+					() => (location.hash = `#/files/${devices.link(each)}`),
+					{ checked: each?.id === device?.id },
+				]),
+			),
+			{ "aria-haspopup": "menu", cls: "chooser", "aria-label": t("Device: {name}", { name: label() }) },
+		);
 		choose.append(icon("down"));
 		const steps = [];
 		for (let at = path; at !== undefined; ) {
@@ -194,8 +266,17 @@ export async function open(host, parts) {
 		title(path === undefined ? t("Files on {name}", { name: label() }) : `${visible(split(path)[1]) || "/"} – ${label()}`);
 		const last = crumbs.querySelector("ol");
 		last.scrollLeft = last.scrollWidth;
-		const column = (by, words, cls) => h(`div.${cls}`, { role: "columnheader", "aria-sort": sort.by === by ? (sort.up ? "ascending" : "descending") : "none" }, h("button.link", { type: "button", onclick: () => order(by) }, t(words), sort.by === by ? icon(sort.up ? "up" : "down") : null), by === "name" && total);
-		fill(head, h("div.c0", { role: "columnheader" }, h("span.unseen", t("Selected"))), column("name", "Name", "c1"), column("size", "Size", "c2"), column("modified", "Changed", "c3"), h("div.c4", { role: "columnheader" }, h("span.unseen", t("Actions"))));
+		const column = (by, words, cls) => h(`div.${cls}`, { role: "columnheader", "aria-sort": sort.by === by ? (sort.up ? "ascending" : "descending") : "none" },
+			h("button.link", { type: "button", onclick: () => order(by) }, t(words), sort.by === by ? icon(sort.up ? "up" : "down") : null),
+			by === "name" && total,
+		);
+		fill(head,
+			h("div.c0", { role: "columnheader" }, h("span.unseen", t("Selected"))),
+			column("name", "Name", "c1"),
+			column("size", "Size", "c2"),
+			column("modified", "Changed", "c3"),
+			h("div.c4", { role: "columnheader" }, h("span.unseen", t("Actions"))),
+		);
 		drawTools();
 	}
 	function order(by) {
@@ -210,14 +291,39 @@ export async function open(host, parts) {
 		const some = chosen(), size = some.reduce((sum, entry) => sum + (entry.kind === "file" ? entry.size : 0), 0);
 		root.classList.toggle("choosing", some.length > 0);
 		if (path === undefined) return fill(tools);
-		const pasting = picked && h("span.chip.tint", count(picked.paths.length, "{n} picked up", "{n} picked up"), button("paste", t(picked.moves ? "Move here" : "Copy here"), paste, { cls: "link" }), button("close", "", () => ((picked = undefined), drawTools()), { title: t("Put down") }));
+		const pasting = picked && h("span.chip.tint",
+			count(picked.paths.length, "{n} picked up", "{n} picked up"),
+			button("paste", t(picked.moves ? "Move here" : "Copy here"), paste, { cls: "link" }),
+			button("close", "", () => ((picked = undefined), drawTools()), { title: t("Put down") }),
+		);
 		if (some.length) {
-			fill(tools, h("strong.grow", count(some.length, "{n} selected", "{n} selected"), size ? h("span.soft", ` · ${bytes(size)}`) : null), button("download", t("Download"), () => download(some)), button("copy", t("Copy"), () => pick(some)), button("paste", t("Move"), () => pick(some, true)),
-				button("trash", device ? t("Delete") : t("To the trash"), () => remove(some), { cls: "danger" }), button("close", "", () => (selected.clear(), changed()), { title: t("Select nothing") }));
+			fill(tools,
+				h("strong.grow", count(some.length, "{n} selected", "{n} selected"), size ? h("span.soft", ` · ${bytes(size)}`) : null),
+				button("download", t("Download"), () => download(some)),
+				button("copy", t("Copy"), () => pick(some)),
+				button("paste", t("Move"), () => pick(some, true)),
+				button("trash", device ? t("Delete") : t("To the trash"), () => remove(some), { cls: "danger" }),
+				button("close", "", () => (selected.clear(), changed()), { title: t("Select nothing") }),
+			);
 		} else {
 			const add = button("upload", t("Upload"), () => uploadMenu(add), { cls: "primary", "aria-haspopup": "menu" });
-			const sorting = button("sort", "", () => menu(sorting, [["name", "Name"], ["size", "Size"], ["modified", "Changed"]].map(([by, words]) => ["", t(words), () => order(by), { checked: sort.by === by }])), { title: t("Sort"), cls: "narrow" });
-			if (!tools.contains(filter) || tools.firstChild?.tagName === "STRONG" || drawTools.paste !== !!picked) fill(tools, h("div.search.grow", icon("search"), filter), pasting, sorting, button("plus", t("Folder"), makeFolder, { "aria-label": t("New folder") }), add);
+			const sorting = button(
+				"sort",
+				"",
+				() => menu(
+					sorting,
+					[["name", "Name"], ["size", "Size"], ["modified", "Changed"]].map(([by, words]) => ["", t(words), () => order(by), { checked: sort.by === by }]),
+				),
+				{ title: t("Sort"), cls: "narrow" },
+			);
+			if (!tools.contains(filter) || tools.firstChild?.tagName === "STRONG" || drawTools.paste !== !!picked)
+				fill(tools,
+					h("div.search.grow", icon("search"), filter),
+					pasting,
+					sorting,
+					button("plus", t("Folder"), makeFolder, { "aria-label": t("New folder") }),
+					add,
+				);
 			drawTools.paste = !!picked;
 		}
 	}
@@ -225,14 +331,32 @@ export async function open(host, parts) {
 
 	function draw(index) {
 		const entry = shown[index], key = pathKey(entry.name), isChosen = selected.has(key);
-		const row = h("div.entry", { role: "row", id: `entry${index}`, "aria-rowindex": index + 2, "aria-selected": isChosen, class: [entry.kind === "folder" ? "folder" : "", index === cursor ? "cursor" : "", entry === looking ? "looked" : ""].join(" ").trim() || undefined });
+		const row = h("div.entry", {
+			role: "row",
+			id: `entry${index}`,
+			"aria-rowindex": index + 2,
+			"aria-selected": isChosen,
+			class: [entry.kind === "folder" ? "folder" : "", index === cursor ? "cursor" : "", entry === looking ? "looked" : ""].join(" ").trim() || undefined,
+		});
 		const tick = h("input", { type: "checkbox", tabindex: -1, checked: isChosen, "aria-label": t("Select {name}", { name: visible(entry.name) }) });
 		tick.onclick = (event) => { event.stopPropagation(); choose(index, event.shiftKey ? "range" : "toggle"); };
 		const cell = h("div.c1", { role: "gridcell" }, icon(kindOf(entry)));
 		if (editing?.entry === entry) cell.append(editing.input);
 		else append(cell, [name(entry.name, "cut"), entry.target !== undefined && h("span.soft.cut", " → ", name(entry.target))]);
-		row.append(h("div.c0", { role: "gridcell" }, tick), cell, h("div.c2", { role: "gridcell" }, entry.kind === "file" ? bytes(entry.size) : ""), h("div.c3", { role: "gridcell", title: moment(entry.modified, true) }, moment(entry.modified)),
-			h("div.c4", { role: "gridcell" }, button("more", "", (event) => (event.stopPropagation(), itemMenu(index, event.currentTarget)), { title: t("Actions for {name}", { name: visible(entry.name) }), tabindex: -1 })));
+		row.append(
+			h("div.c0", { role: "gridcell" }, tick),
+			cell,
+			h("div.c2", { role: "gridcell" }, entry.kind === "file" ? bytes(entry.size) : ""),
+			h("div.c3", { role: "gridcell", title: moment(entry.modified, true) }, moment(entry.modified)),
+			h("div.c4", { role: "gridcell" },
+				button(
+					"more",
+					"",
+					(event) => (event.stopPropagation(), itemMenu(index, event.currentTarget)),
+					{ title: t("Actions for {name}", { name: visible(entry.name) }), tabindex: -1 },
+				),
+			),
+		);
 		row.onclick = (event) => {
 			if (editing) return;
 			if (event.ctrlKey || event.metaKey) choose(index, "toggle");
@@ -277,7 +401,10 @@ export async function open(host, parts) {
 		if (!entry) return;
 		moveTo(index);
 		if (entry.kind === "folder") location.hash = address(full(entry));
-		else if (entry.kind === "link") wire.ask("files.stat", { path: full(entry), followsLinks: true }, { on: on() }).then((found) => found.kind === "folder" ? (location.hash = address(full(entry))) : look(index), complain);
+		else if (entry.kind === "link") wire.ask("files.stat", { path: full(entry), followsLinks: true }, { on: on() }).then(
+			(found) => found.kind === "folder" ? (location.hash = address(full(entry))) : look(index),
+			complain,
+		);
 		else look(index);
 	}
 	function look(index, isThere) {
@@ -289,8 +416,24 @@ export async function open(host, parts) {
 		root.classList.add("looking");
 		pane.hidden = false;
 		list.redrawAll();
-		const step = (by) => () => { const to = shown.indexOf(entry) + by; if (shown[to] && shown[to].kind !== "folder") history.replaceState(null, "", address(full(shown[to]))), moveTo(to), look(to, true); };
-		closeLook = preview(pane, { entry, path: full(entry), on: on(), close: () => { unlook(); history.replaceState(null, "", address()); grid.focus(); }, download: () => download([entry]), actions: (at) => itemMenu(shown.indexOf(entry), at), next: step(1), previous: step(-1), saved: () => load(true) });
+		const step = (by) => () => {
+			const to = shown.indexOf(entry) + by;
+			if (shown[to] && shown[to].kind !== "folder") history.replaceState(null, "", address(full(shown[to]))), moveTo(to), look(to, true);
+		};
+		closeLook = preview(
+			pane,
+			{
+				entry,
+				path: full(entry),
+				on: on(),
+				close: () => { unlook(); history.replaceState(null, "", address()); grid.focus(); },
+				download: () => download([entry]),
+				actions: (at) => itemMenu(shown.indexOf(entry), at),
+				next: step(1),
+				previous: step(-1),
+				saved: () => load(true),
+			},
+		);
 	}
 	function unlook() {
 		closeLook?.();
@@ -307,8 +450,22 @@ export async function open(host, parts) {
 		grid.focus({ preventScroll: true });
 		const these = some();
 		const one = these.length === 1;
-		menu(where, [one && ["eye", t("Open"), () => enter(index)], ["download", t("Download"), () => download(these)], one && ["edit", t("Rename"), () => rename(index)], null, ["copy", t("Copy"), () => pick(these)], ["paste", t("Move"), () => pick(these, true)],
-			one && ["link", t("Copy the path"), () => copy(visible(full(entry)))], one && entry.kind === "folder" && ["shell", t("Shell here"), () => (location.hash = `#/shell/${devices.link(device)}?new&in=${encodeURIComponent(visible(full(entry)))}`)], null, ["trash", device ? t("Delete …") : t("To the trash"), () => remove(these), { danger: true }]].filter((each) => each !== false));
+		menu(where, [
+			one && ["eye", t("Open"), () => enter(index)],
+			["download", t("Download"), () => download(these)],
+			one && ["edit", t("Rename"), () => rename(index)],
+			null,
+			["copy", t("Copy"), () => pick(these)],
+			["paste", t("Move"), () => pick(these, true)],
+			one && ["link", t("Copy the path"), () => copy(visible(full(entry)))],
+			one && entry.kind === "folder" && [
+				"shell",
+				t("Shell here"),
+				() => (location.hash = `#/shell/${devices.link(device)}?new&in=${encodeURIComponent(visible(full(entry)))}`),
+			],
+			null,
+			["trash", device ? t("Delete …") : t("To the trash"), () => remove(these), { danger: true }],
+		].filter((each) => each !== false));
 	}
 	async function download(these) {
 		try { await downloadTo(these.map(full), these.length === 1 && these[0].kind === "file" ? "file" : "zip", on()); } catch (error) { complain(error); }
@@ -325,7 +482,10 @@ export async function open(host, parts) {
 			grid.focus();
 			const landed = () => { entry.name = to; load(true); };
 			try {
-				if (device) await wire.call("files.rename", { from: full(entry), to: join(path, to) }, { on: on() }), landed(), say(t("Renamed."), { action: [t("Undo"), () => wire.call("files.rename", { from: join(path, to), to: join(path, was) }, { on: on() }).then(() => load(true), complain)] });
+				if (device) await wire.call("files.rename", { from: full(entry), to: join(path, to) }, { on: on() }), landed(), say(
+					t("Renamed."),
+					{ action: [t("Undo"), () => wire.call("files.rename", { from: join(path, to), to: join(path, was) }, { on: on() }).then(() => load(true), complain)] },
+				);
 				else await operate({ kind: "rename", paths: [full(entry)], names: [to] }, ask, landed);
 			} catch (error) { complain(error); load(true); }
 		};
@@ -348,7 +508,8 @@ export async function open(host, parts) {
 		const paths = these.map(full), names = these.length === 1 ? `“${visible(these[0].name)}”` : count(these.length, "{n} thing", "{n} things");
 		try {
 			if (device) {
-				if (!await ask(t("Delete {what} on {name} for good? There is no trash there.", { what: names, name: label() }), [[true, t("Delete"), "danger full"]])) return;
+				if (!await ask(t("Delete {what} on {name} for good? There is no trash there.", { what: names, name: label() }), [[true, t("Delete"), "danger full"]]))
+					return;
 				for (const [index, each] of paths.entries()) await wire.call("files.delete", { path: each, recursive: these[index].kind === "folder" }, { on: on() });
 				say(t("Deleted."));
 			} else await operate({ kind: "trash", paths }, ask, () => load(true));
@@ -377,8 +538,10 @@ export async function open(host, parts) {
 		picked = undefined;
 		drawTools();
 		try {
-			if (!taken.device && !device) await operate({ kind: taken.moves ? "move" : "copy", paths: taken.paths, destination: path, conflicts: !taken.moves && taken.paths.every((each) => samePath(split(each)[0], path)) ? "keepBoth" : "ask" }, ask, () => load(true));
-			else await copyBetween({ ...taken, to: { device, path } }, ask, () => load(true));
+			if (!taken.device && !device) {
+				const conflicts = !taken.moves && taken.paths.every((each) => samePath(split(each)[0], path)) ? "keepBoth" : "ask";
+				await operate({ kind: taken.moves ? "move" : "copy", paths: taken.paths, destination: path, conflicts }, ask, () => load(true));
+			} else await copyBetween({ ...taken, to: { device, path } }, ask, () => load(true));
 		} catch (error) { complain(error); picked = taken; drawTools(); }
 	}
 	function uploadMenu(at) {
@@ -451,14 +614,21 @@ export async function open(host, parts) {
 		const cut = next.rest.indexOf("/"), first = cut < 0 ? next.rest : next.rest.slice(0, cut);
 		if (!first) return history.replaceState(null, "", "#/files/here"), go({ ...next, rest: "here" });
 		if (first !== "here" && !devices.list) await devices.refresh();
-		const wanted = first === "here" ? undefined : devices.named(decodeURIComponent(first));
+		const wanted = first === "here" ? undefined : devices.named(linkToName(first));
 		if (first !== "here" && !wanted) {
 			loading?.abort();
 			device = path = undefined;
 			go.ran = false;
 			drawHead();
 			head.hidden = grid.hidden = true;
-			return fill(note, emptiness("devices", t("No device is called “{name}”", { name: visible(decodeURIComponent(first)) }), t("It may have been renamed or forgotten."), h("a.button", { href: "#/devices" }, t("Devices"))));
+			return fill(note,
+				emptiness(
+					"devices",
+					t("No device is called “{name}”", { name: visible(linkToName(first)) }),
+					t("It may have been renamed or forgotten."),
+					h("a.button", { href: "#/devices" }, t("Devices")),
+				),
+			);
 		}
 		const there = cut < 0 ? undefined : linkToPath(next.rest.slice(cut)), isSame = wanted?.id === device?.id && go.ran;
 		go.ran = true;
@@ -482,7 +652,9 @@ export async function open(host, parts) {
 	await go(parts);
 	return {
 		go,
-		commands: () => path === undefined ? [] : [{ picture: "upload", text: t("Upload files here"), go: () => uploadMenu(tools.lastChild) }, { picture: "plus", text: t("New folder"), go: makeFolder }],
+		commands: () => path === undefined
+			? []
+			: [{ picture: "upload", text: t("Upload files here"), go: () => uploadMenu(tools.lastChild) }, { picture: "plus", text: t("New folder"), go: makeFolder }],
 		close() {
 			loading?.abort();
 			closeLook?.();

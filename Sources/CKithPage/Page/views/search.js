@@ -1,18 +1,45 @@
 // Searching the libraries, of this device and of others: as one types, with what was found in the files.
 
-import { h, t, keyed, fill, icon, button, menu, say, complain, count, bytes, moment, visible, name, split, pathToLink, unbase64, setting, emptiness, problem, waitingFor, locale } from "/kit.js";
+import {
+	h, t, keyed, fill, icon, button, menu, say, complain, count, bytes, moment, visible, name, split, pathToLink,
+	unbase64, setting, emptiness, problem, waitingFor, locale,
+} from "/kit.js";
 import { wire, devices } from "/wire.js";
 
 const pictures = { image: "image", video: "video", audio: "audio", archive: "archive", document: "text", text: "text", code: "text" };
 
 export async function open(host, parts) {
 	let places = [], place, stop = new AbortController(), next, turn = 0, look = setting("search.look") ?? "list", thumbs = [];
-	const input = h("input", { type: "search", placeholder: t("Words, or kind:image size:>5M modified:2024"), "aria-label": t("Search the libraries"), autocomplete: "off", spellcheck: "false" });
+	const input = h("input", {
+		type: "search",
+		placeholder: t("Words, or kind:image size:>5M modified:2024"),
+		"aria-label": t("Search the libraries"),
+		autocomplete: "off",
+		spellcheck: "false",
+	});
 	const where = h("div"), chips = h("div.chips"), results = h("div.results"), state = h("div"), more = h("div"), sum = h("p.soft.small", { role: "status" });
 	const looks = h("div.segments", { role: "group", "aria-label": t("Show as") });
-	host.append(h("div.page.searching", h("div.top", h("h1", t("Search")), where), h("div.row", h("div.search.grow", icon("search"), input), looks), chips, sum, state, results, more));
+	host.append(h("div.page.searching",
+		h("div.top", h("h1", t("Search")), where),
+		h("div.row", h("div.search.grow", icon("search"), input), looks),
+		chips,
+		sum,
+		state,
+		results,
+		more,
+	));
 
-	const drawLooks = () => fill(looks, [["list", "log", "List"], ["grid", "image", "Pictures"]].map(([key, picture, words]) => button(picture, "", () => { look = key; setting("search.look", key); drawLooks(); run(); }, { title: t(words), "aria-pressed": look === key })));
+	const drawLooks = () => fill(looks,
+		[
+			["list", "log", "List"],
+			["grid", "image", "Pictures"],
+		].map(([key, picture, words]) => button(
+			picture,
+			"",
+			() => { look = key; setting("search.look", key); drawLooks(); run(); },
+			{ title: t(words), "aria-pressed": look === key },
+		)),
+	);
 	drawLooks();
 
 	async function findPlaces() {
@@ -32,7 +59,12 @@ export async function open(host, parts) {
 	const placeName = ({ device, library }) => (device ? `${visible(library.name)} · ${visible(device.name)}` : visible(library.name));
 	function drawWhere() {
 		if (!place) return fill(where);
-		const choose = button("disk", placeName(place), () => menu(choose, places.map((each) => ["", placeName(each), () => { place = each; drawWhere(); run(); }, { checked: each === place }])), { "aria-haspopup": "menu", "aria-label": t("Library: {name}", { name: placeName(place) }) });
+		const choose = button(
+			"disk",
+			placeName(place),
+			() => menu(choose, places.map((each) => ["", placeName(each), () => { place = each; drawWhere(); run(); }, { checked: each === place }])),
+			{ "aria-haspopup": "menu", "aria-label": t("Library: {name}", { name: placeName(place) }) },
+		);
 		choose.append(icon("down"));
 		fill(where, choose);
 	}
@@ -41,17 +73,26 @@ export async function open(host, parts) {
 		const query = input.value.trim(), mine = ++turn;
 		if (!isMore) stop.abort(), (stop = new AbortController()), (next = undefined);
 		const { signal } = stop;
-		if (location.hash.startsWith("#/search")) history.replaceState(null, "", query ? `#/search?q=${encodeURIComponent(query)}${place?.device ? `&on=${encodeURIComponent(place.device.name)}` : ""}` : "#/search");
+		if (location.hash.startsWith("#/search"))
+			history.replaceState(
+				null,
+				"",
+				query ? `#/search?q=${encodeURIComponent(query)}${place?.device ? `&on=${encodeURIComponent(place.device.name)}` : ""}` : "#/search",
+			);
 		if (!place) return;
 		if (!query) { clear(); return locations(); }
-		const input2 = { query, limit: 60, library: place.library.id, offsetFromUTC: -new Date().getTimezoneOffset() * 60, ...(isMore ? { after: next } : {}) }, on = place.device?.id;
+		const input2 = { query, limit: 60, library: place.library.id, offsetFromUTC: -new Date().getTimezoneOffset() * 60, ...(isMore ? { after: next } : {}) };
+		const on = place.device?.id;
 		try {
 			const found = await wire.ask("search.files", input2, { on, signal });
 			if (mine !== turn) return;
 			if (!isMore) clear();
 			next = found.next;
 			fill(state);
-			if (!found.entries.length && !isMore) fill(state, emptiness("search", t("Nothing found"), t("All words must be in the name or the path. *.jpg, ext:pdf, size:>1G, content:word and tag:name work, too.")));
+			if (!found.entries.length && !isMore)
+				fill(state,
+					emptiness("search", t("Nothing found"), t("All words must be in the name or the path. *.jpg, ext:pdf, size:>1G, content:word and tag:name work, too.")),
+				);
 			if (found.total !== undefined) sum.textContent = count(found.total, "{n} file", "{n} files");
 			results.className = `results ${look}`;
 			for (const entry of found.entries) results.append(look === "grid" ? tile(entry, on) : line(entry, on));
@@ -71,10 +112,19 @@ export async function open(host, parts) {
 	async function facets(query, on, signal) {
 		const found = await wire.ask("search.facets", { query, library: place.library.id }, { on, signal }).catch(() => undefined);
 		if (!found || signal.aborted) return;
-		const groups = [["kind", found.kinds], ["ext", found.extensions.slice(0, 5)], ["modified", found.years.slice(0, 4)], ["tag", found.tags.slice(0, 5)], ["size", found.sizes]];
+		const groups = [
+			["kind", found.kinds],
+			["ext", found.extensions.slice(0, 5)],
+			["modified", found.years.slice(0, 4)],
+			["tag", found.tags.slice(0, 5)],
+			["size", found.sizes],
+		];
 		fill(chips, groups.filter(([, values]) => values.length > 1).map(([key, values]) => values.map(({ value, count: n }) => {
 			const term = `${key}:${/\s/.test(value) ? `"${value}"` : value}`;
-			return h("button.facet", { type: "button", onclick: () => { input.value = `${input.value.trim()} ${term}`; run(); input.focus(); } }, visible(value), h("span.soft", n.toLocaleString(locale)));
+			return h("button.facet", { type: "button", onclick: () => { input.value = `${input.value.trim()} ${term}`; run(); input.focus(); } },
+				visible(value),
+				h("span.soft", n.toLocaleString(locale)),
+			);
 		})));
 	}
 
@@ -87,9 +137,16 @@ export async function open(host, parts) {
 		const [folder, last] = split(entry.path), link = address(entry);
 		const thumb = h("span.thumb", drawn(entry));
 		if (entry.category === "image") thumbnail(thumb, entry, on);
-		return h("article.hit", thumb, h("div.grow", h(link ? "a" : "span", { href: link, class: "hitname" }, name(last), entry.isFavorite && [" ", icon("star")]), h("div.soft.small.cut", name(folder)),
-			entry.snippet && h("p.snippet", entry.snippet.map(({ text, isHit }) => (isHit ? h("mark", visible(text)) : visible(text)))),
-			entry.tags.length ? h("div.chips", entry.tags.map((tag) => h("span.chip", visible(tag)))) : null), h("div.soft.small.when", h("div", entry.kind === "file" ? bytes(entry.size) : ""), h("div", moment(entry.modified))));
+		return h("article.hit",
+			thumb,
+			h("div.grow",
+				h(link ? "a" : "span", { href: link, class: "hitname" }, name(last), entry.isFavorite && [" ", icon("star")]),
+				h("div.soft.small.cut", name(folder)),
+				entry.snippet && h("p.snippet", entry.snippet.map(({ text, isHit }) => (isHit ? h("mark", visible(text)) : visible(text)))),
+				entry.tags.length ? h("div.chips", entry.tags.map((tag) => h("span.chip", visible(tag)))) : null,
+			),
+			h("div.soft.small.when", h("div", entry.kind === "file" ? bytes(entry.size) : ""), h("div", moment(entry.modified))),
+		);
 	}
 	function tile(entry, on) {
 		const [, last] = split(entry.path), link = address(entry), box = h("span.thumb", drawn(entry));
@@ -128,18 +185,43 @@ export async function open(host, parts) {
 			const add = h("input", { type: "text", placeholder: "/home/ana/Pictures", "aria-label": t("Folder to add to the library"), spellcheck: "false" });
 			const go = async () => {
 				if (!add.value.trim()) return add.focus();
-				try { await wire.call("locations.add", { path: add.value.trim(), library }); say(t("Added. It is being read now.")); locationsAgain(); } catch (error) { complain(error); }
+				try {
+					await wire.call("locations.add", { path: add.value.trim(), library });
+					say(t("Added. It is being read now."));
+					locationsAgain();
+				} catch (error) { complain(error); }
 			};
 			keyed(add, { Enter: go });
-			fill(state, h("div.stack", h("h2", t("In this library")), locations.length ? h("ul.card.locations", locations.map((each) => location(each))) : h("p.soft", t("No folder yet.")),
-				isOwn && h("div.row", h("div.search.grow", icon("folder"), add), button("plus", t("Add a folder"), go))));
+			fill(state,
+				h("div.stack",
+					h("h2", t("In this library")),
+					locations.length ? h("ul.card.locations", locations.map((each) => location(each))) : h("p.soft", t("No folder yet.")),
+					isOwn && h("div.row", h("div.search.grow", icon("folder"), add), button("plus", t("Add a folder"), go)),
+				),
+			);
 			function location(each) {
-				const row = h("li.line", icon("folder"), h("div.grow", h("a.hitname", { href: address({ path: each.path }) }, visible(each.name)), h("div.soft.small.cut", name(each.path)), each.problem && h("div.warn.small", each.problem)),
+				const row = h("li.line",
+					icon("folder"),
+					h("div.grow",
+						h("a.hitname", { href: address({ path: each.path }) }, visible(each.name)),
+						h("div.soft.small.cut", name(each.path)),
+						each.problem && h("div.warn.small", each.problem),
+					),
 					h("span.soft.small", each.isScanning ? t("being read …") : count(each.entries, "{n} entry", "{n} entries")),
-					isOwn && button("close", "", () => fill(row, h("span.grow", t("Take {name} out of the library? Its files stay.", { name: visible(each.name) })), button("", t("Cancel"), locationsAgain), button("", t("Take out"), async () => {
-						try { await wire.call("locations.remove", { id: each.id, library }); } catch (error) { complain(error); }
-						locationsAgain();
-					}, { cls: "danger" })), { title: t("Take {name} out of the library", { name: visible(each.name) }) }));
+					isOwn && button(
+						"close",
+						"",
+						() => fill(row,
+							h("span.grow", t("Take {name} out of the library? Its files stay.", { name: visible(each.name) })),
+							button("", t("Cancel"), locationsAgain),
+							button("", t("Take out"), async () => {
+								try { await wire.call("locations.remove", { id: each.id, library }); } catch (error) { complain(error); }
+								locationsAgain();
+							}, { cls: "danger" }),
+						),
+						{ title: t("Take {name} out of the library", { name: visible(each.name) }) },
+					),
+				);
 				return row;
 			}
 		} catch (error) { fill(state, problem(error, locationsAgain)); }
@@ -159,7 +241,14 @@ export async function open(host, parts) {
 			} catch (error) { complain(error); }
 		};
 		keyed(path, { Enter: make });
-		fill(state, emptiness("search", t("No library yet"), t("A library remembers what is in the folders that you add, and finds it while you type, also while a disk is away."), h("div.row", path, button("plus", t("Add a folder"), make, { cls: "primary" }))));
+		fill(state,
+			emptiness(
+				"search",
+				t("No library yet"),
+				t("A library remembers what is in the folders that you add, and finds it while you type, also while a disk is away."),
+				h("div.row", path, button("plus", t("Add a folder"), make, { cls: "primary" })),
+			),
+		);
 	}
 
 	let wait;

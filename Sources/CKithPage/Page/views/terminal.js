@@ -24,14 +24,24 @@ function prepared(style) {
 	if (style.italic) css.push("font-style:italic");
 	if (style.faint) css.push("opacity:.62");
 	if (style.invisible) css.push("color:transparent");
-	if (lines.length) css.push(`text-decoration:${lines.join(" ")} ${{ double: "double", curly: "wavy", dotted: "dotted", dashed: "dashed" }[style.underline] ?? ""} ${style.underlineColor === undefined ? "" : color(style.underlineColor)}`);
+	if (lines.length) {
+		const stroke = { double: "double", curly: "wavy", dotted: "dotted", dashed: "dashed" }[style.underline] ?? "";
+		css.push(`text-decoration:${lines.join(" ")} ${stroke} ${style.underlineColor === undefined ? "" : color(style.underlineColor)}`);
+	}
 	const link = /^(https?|mailto):/.test(style.link ?? "") ? style.link : undefined;
 	return { css: css.join(";"), cls: [style.blink && "blink", style.predicted && "predicted", link && "tlink"].filter(Boolean).join(" "), boxed: !!back, link };
 }
 
 const named = { ArrowUp: "Up", ArrowDown: "Down", ArrowLeft: "Left", ArrowRight: "Right" };
 const special = /^(Enter|Tab|Backspace|Escape|Arrow(Up|Down|Left|Right)|Home|End|PageUp|PageDown|Insert|Delete|F\d{1,2})$/;
-const padNames = { Decimal: "KeypadDecimal", Divide: "KeypadDivide", Multiply: "KeypadMultiply", Subtract: "KeypadSubtract", Add: "KeypadAdd", Enter: "KeypadEnter" };
+const padNames = {
+	Decimal: "KeypadDecimal",
+	Divide: "KeypadDivide",
+	Multiply: "KeypadMultiply",
+	Subtract: "KeypadSubtract",
+	Add: "KeypadAdd",
+	Enter: "KeypadEnter",
+};
 /// What a text field holds before anything is typed, so that a deletion shows as a difference.
 const stub = "\u00a0\u00a0\u00a0\u00a0";
 
@@ -52,8 +62,20 @@ export class Terminal extends EventTarget {
 		this.back = h("div.back");
 		this.screen = h("div.screen");
 		this.cursorNode = h("div.tcursor", { hidden: true });
-		this.field = h("textarea.typing", { "aria-label": t("Terminal: what you type goes to the shell. Ctrl Shift K leaves it."), autocomplete: "off", autocorrect: "off", autocapitalize: "off", spellcheck: "false", inputmode: "text", rows: 1, wrap: "off" });
-		this.scroll = h("div.scrolls", { role: "document", tabindex: -1, "aria-label": t("Screen of the terminal") }, this.back, h("div.screenbox", this.screen, this.cursorNode, this.field));
+		this.field = h("textarea.typing", {
+			"aria-label": t("Terminal: what you type goes to the shell. Ctrl Shift K leaves it."),
+			autocomplete: "off",
+			autocorrect: "off",
+			autocapitalize: "off",
+			spellcheck: "false",
+			inputmode: "text",
+			rows: 1,
+			wrap: "off",
+		});
+		this.scroll = h("div.scrolls", { role: "document", tabindex: -1, "aria-label": t("Screen of the terminal") },
+			this.back,
+			h("div.screenbox", this.screen, this.cursorNode, this.field),
+		);
 		this.probe = h("span.probe", { "aria-hidden": "true" }, "0".repeat(50));
 		this.box = h("div.termbox", this.scroll, this.probe);
 		this.keys = h("div.keybar", { role: "toolbar", "aria-label": t("Keys") });
@@ -75,7 +97,8 @@ export class Terminal extends EventTarget {
 		this.cell = box.width / 50;
 		this.line = Math.round(parseFloat(getComputedStyle(this.node).getPropertyValue("--size")) * 1.3);
 		this.node.style.setProperty("--line", `${this.line}px`);
-		const columns = Math.max(2, Math.min(1000, Math.floor((this.box.clientWidth - 26) / this.cell))), rows = Math.max(1, Math.min(1000, Math.floor((this.box.clientHeight - 12) / this.line)));
+		const columns = Math.max(2, Math.min(1000, Math.floor((this.box.clientWidth - 26) / this.cell)));
+		const rows = Math.max(1, Math.min(1000, Math.floor((this.box.clientHeight - 12) / this.line)));
 		if (this.#size?.columns === columns && this.#size?.rows === rows) return;
 		const isFirst = !this.#size;
 		this.#size = { columns, rows };
@@ -90,7 +113,12 @@ export class Terminal extends EventTarget {
 		const { columns, rows } = this.#size;
 		try {
 			const stream = await wire.stream("shell.screen", {
-				columns, rows, viewer: this.#viewer, ...(this.device ? { device: this.device.id } : {}), ...(this.session ? { session: this.session } : this.directory ? { directory: this.directory } : {}), ...(this.view ? { view: true } : {}),
+				columns,
+				rows,
+				viewer: this.#viewer,
+				...(this.device ? { device: this.device.id } : {}),
+				...(this.session ? { session: this.session } : this.directory ? { directory: this.directory } : {}),
+				...(this.view ? { view: true } : {}),
 			}, { message: (message) => this.#take(message), credit: 64 });
 			this.#stream = stream;
 			this.#tries = 0;
@@ -115,7 +143,13 @@ export class Terminal extends EventTarget {
 	#become(state, error) {
 		this.state = state;
 		if (state === "failed") this.#say(explain(error), [t("Try again"), () => { this.#become("opening"); this.open(); }]);
-		else if (state === "ended") this.#say(this.exit?.signal ? t("The shell was ended by {signal}.", { signal: visible(this.exit.signal) }) : this.exit?.code ? t("The shell has ended with code {n}.", { n: this.exit.code }) : t("The shell has ended."), [t("Open another"), () => this.dispatchEvent(new Event("another"))], [t("Close"), () => this.dispatchEvent(new Event("done"))]);
+		else if (state === "ended") this.#say(
+			this.exit?.signal ? t("The shell was ended by {signal}.", { signal: visible(this.exit.signal) }) : this.exit?.code
+				? t("The shell has ended with code {n}.", { n: this.exit.code })
+				: t("The shell has ended."),
+			[t("Open another"), () => this.dispatchEvent(new Event("another"))],
+			[t("Close"), () => this.dispatchEvent(new Event("done"))],
+		);
 		else if (state === "open") fill(this.bar);
 		this.dispatchEvent(new Event("change"));
 	}
@@ -146,7 +180,9 @@ export class Terminal extends EventTarget {
 		if (message.lines) return this.#tookLines(message.lines);
 		if (message.state) {
 			if (message.state.roundTrip !== undefined) this.rtt = message.state.roundTrip;
-			if (message.state.connected === false) this.away = this.#say(t("The way to {name} is lost. What you type is kept, and sent when it is back.", { name: visible(this.device?.name ?? wire.welcome.name) }));
+			if (message.state.connected === false) this.away = this.#say(t("The way to {name} is lost. What you type is kept, and sent when it is back.", {
+				name: visible(this.device?.name ?? wire.welcome.name),
+			}));
 			else this.away = this.away?.();
 			return this.dispatchEvent(new Event("change"));
 		}
@@ -210,7 +246,11 @@ export class Terminal extends EventTarget {
 		if (message.title !== undefined) this.title = message.title, this.dispatchEvent(new Event("change"));
 		if (message.bell) this.#bell();
 		if (message.clipboard !== undefined) {
-			const gone = this.#say(t("The program there wants to put text on the clipboard: {text}", { text: visible(message.clipboard.slice(0, 80)) }), [t("Copy"), () => { copy(message.clipboard); gone(); this.focus(); }], [t("Ignore"), () => { gone(); this.focus(); }]);
+			const gone = this.#say(
+				t("The program there wants to put text on the clipboard: {text}", { text: visible(message.clipboard.slice(0, 80)) }),
+				[t("Copy"), () => { copy(message.clipboard); gone(); this.focus(); }],
+				[t("Ignore"), () => { gone(); this.focus(); }],
+			);
 		}
 		if (this.reads && message.rows) announce(message.rows.map((row) => (row.runs ?? []).map((run) => run.text).join("")).join("\n").slice(0, 600));
 		if (atEnd && (message.scrollback || message.size)) this.toEnd();
@@ -320,11 +360,33 @@ export class Terminal extends EventTarget {
 	}
 	finder() {
 		let was;
-		const input = h("input", { type: "search", "aria-label": t("Find in this terminal"), placeholder: t("Find") }), sum = h("span.soft.small", { role: "status" });
-		const go = async (back) => { const found = await this.find(input.value, back, was); was = found?.hit; sum.textContent = !found ? "" : found.count ? t("{n} of {all}", { n: found.at, all: found.count }) : t("Not found"); };
-		const close = () => { fill(this.bar); this.found = undefined; for (const node of this.#nodes) node.classList.remove("found"); this.#showBack(); this.focus(); };
-		input.onkeydown = (event) => { if (event.key === "Enter" && !event.isComposing) go(!event.shiftKey); else if (event.key === "Escape") close(); event.stopPropagation(); };
-		fill(this.bar, h("div.bar", h("div.search.grow", icon("search"), input), sum, button("up", "", () => go(true), { title: t("Further up") }), button("down", "", () => go(false), { title: t("Further down") }), button("close", "", close, { title: t("Close") })));
+		const input = h("input", { type: "search", "aria-label": t("Find in this terminal"), placeholder: t("Find") });
+		const sum = h("span.soft.small", { role: "status" });
+		const go = async (back) => {
+			const found = await this.find(input.value, back, was);
+			was = found?.hit;
+			sum.textContent = !found ? "" : found.count ? t("{n} of {all}", { n: found.at, all: found.count }) : t("Not found");
+		};
+		const close = () => {
+			fill(this.bar);
+			this.found = undefined;
+			for (const node of this.#nodes) node.classList.remove("found");
+			this.#showBack();
+			this.focus();
+		};
+		input.onkeydown = (event) => {
+			if (event.key === "Enter" && !event.isComposing) go(!event.shiftKey); else if (event.key === "Escape") close();
+			event.stopPropagation();
+		};
+		fill(this.bar,
+			h("div.bar",
+				h("div.search.grow", icon("search"), input),
+				sum,
+				button("up", "", () => go(true), { title: t("Further up") }),
+				button("down", "", () => go(false), { title: t("Further down") }),
+				button("close", "", close, { title: t("Close") }),
+			),
+		);
 		input.focus();
 	}
 
@@ -357,7 +419,13 @@ export class Terminal extends EventTarget {
 		this.node.oncopy = (event) => { const text = this.selected(); if (text) event.clipboardData.setData("text/plain", text), event.preventDefault(); };
 		const place = (event) => {
 			const box = this.screen.getBoundingClientRect();
-			return { x: Math.max(0, Math.min(this.columns - 1, Math.floor((event.clientX - box.left) / this.cell))), y: Math.max(0, Math.min(this.#rows.length - 1, Math.floor((event.clientY - box.top) / this.line))), shift: event.shiftKey, alt: event.altKey, control: event.ctrlKey };
+			return {
+				x: Math.max(0, Math.min(this.columns - 1, Math.floor((event.clientX - box.left) / this.cell))),
+				y: Math.max(0, Math.min(this.#rows.length - 1, Math.floor((event.clientY - box.top) / this.line))),
+				shift: event.shiftKey,
+				alt: event.altKey,
+				control: event.ctrlKey,
+			};
 		};
 		const grabs = (event) => this.#modes.mouse !== "none" && !event.shiftKey && event.pointerType !== "touch";
 		const buttons = ["left", "middle", "right"];
@@ -420,7 +488,12 @@ export class Terminal extends EventTarget {
 		new ResizeObserver(() => { clearTimeout(this.fitting); this.fitting = setTimeout(() => this.#fit(), this.#size ? 80 : 0); }).observe(this.box);
 	}
 	#askLink(link) {
-		const gone = this.#say(t("Open {link}?", { link: visible(link) }), [t("Open"), () => { open(link, "_blank", "noopener,noreferrer"); gone(); }], [t("Copy"), () => { copy(link); gone(); }], [t("Cancel"), () => { gone(); this.focus(); }]);
+		const gone = this.#say(
+			t("Open {link}?", { link: visible(link) }),
+			[t("Open"), () => { open(link, "_blank", "noopener,noreferrer"); gone(); }],
+			[t("Copy"), () => { copy(link); gone(); }],
+			[t("Cancel"), () => { gone(); this.focus(); }],
+		);
 		this.bar.querySelector("button")?.focus();
 	}
 
@@ -439,7 +512,11 @@ export class Terminal extends EventTarget {
 			return event.preventDefault();
 		}
 		if (event.shiftKey && key === "Insert") return;
-		if (control && !alt && !event.shiftKey && event.code === "KeyC" && this.selected()) { copy(this.selected()); getSelection().removeAllRanges(); return event.preventDefault(); }
+		if (control && !alt && !event.shiftKey && event.code === "KeyC" && this.selected()) {
+			copy(this.selected());
+			getSelection().removeAllRanges();
+			return event.preventDefault();
+		}
 		if (special.test(key) || (isText && (control || (alt && !isMac)) && !event.getModifierState("AltGraph"))) {
 			event.preventDefault();
 			const pad = event.location === 3 && padNames[event.code.replace("Numpad", "")];
@@ -478,7 +555,9 @@ export class Terminal extends EventTarget {
 	}
 	paste(text) { this.#note({ paste: text.slice(0, 1 << 20) }); this.#reset(); this.toEnd(); this.focus(); }
 	async pasteHere() {
-		try { this.paste(await navigator.clipboard.readText()); } catch { say(t("The browser does not let this page read the clipboard. Paste with Ctrl Shift V."), { kind: "bad" }); }
+		try {
+			this.paste(await navigator.clipboard.readText());
+		} catch { say(t("The browser does not let this page read the clipboard. Paste with Ctrl Shift V."), { kind: "bad" }); }
 	}
 
 	/// The text that is selected, lines that only wrap as one.
@@ -498,16 +577,48 @@ export class Terminal extends EventTarget {
 	}
 
 	#keyBar() {
-		const press = (label, act, more) => h("button", { type: "button", tabindex: -1, onpointerdown: (event) => event.preventDefault(), onclick: act, ...more }, label);
+		const press = (label, act, more) => h("button", { type: "button", tabindex: -1, onpointerdown: (event) => event.preventDefault(), onclick: act, ...more },
+			label,
+		);
 		const stick = (label, which) => {
-			const node = press(label, () => { this.#sticky[which] = !this.#sticky[which]; node.setAttribute("aria-pressed", !!this.#sticky[which]); this.focus(); }, { "aria-pressed": "false" });
+			const node = press(
+				label,
+				() => { this.#sticky[which] = !this.#sticky[which]; node.setAttribute("aria-pressed", !!this.#sticky[which]); this.focus(); },
+				{ "aria-pressed": "false" },
+			);
 			(this.sticks ??= []).push(node);
 			return node;
 		};
 		const key = (label, name, words) => press(label, () => this.key({ name }), { "aria-label": words });
 		const text = (label) => press(label, () => (this.#sticky.control || this.#sticky.alt ? this.key({ name: label }) : this.#note({ text: label })));
-		fill(this.keys, key("Esc", "Escape"), key("Tab", "Tab"), stick("Ctrl", "control"), stick("Alt", "alt"), key("↑", "Up", t("Up")), key("↓", "Down", t("Down")), key("←", "Left", t("Left")), key("→", "Right", t("Right")),
-			text("/"), text("-"), text("|"), text("~"), key("Home", "Home"), key("End", "End"), key("PgUp", "PageUp"), key("PgDn", "PageDown"), press(icon("paste"), () => this.pasteHere(), { "aria-label": t("Paste") }), text("*"), text("$"), text("&"), text(";"), text("'"), text("\""), key("F1", "F1"), key("F2", "F2"), key("F10", "F10"));
+		fill(this.keys,
+			key("Esc", "Escape"),
+			key("Tab", "Tab"),
+			stick("Ctrl", "control"),
+			stick("Alt", "alt"),
+			key("↑", "Up", t("Up")),
+			key("↓", "Down", t("Down")),
+			key("←", "Left", t("Left")),
+			key("→", "Right", t("Right")),
+			text("/"),
+			text("-"),
+			text("|"),
+			text("~"),
+			key("Home", "Home"),
+			key("End", "End"),
+			key("PgUp", "PageUp"),
+			key("PgDn", "PageDown"),
+			press(icon("paste"), () => this.pasteHere(), { "aria-label": t("Paste") }),
+			text("*"),
+			text("$"),
+			text("&"),
+			text(";"),
+			text("'"),
+			text("\""),
+			key("F1", "F1"),
+			key("F2", "F2"),
+			key("F10", "F10"),
+		);
 	}
 	#unstick() { this.#sticky = {}; for (const node of this.sticks ?? []) node.setAttribute("aria-pressed", "false"); }
 

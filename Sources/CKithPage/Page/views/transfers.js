@@ -4,16 +4,40 @@ import { h, t, fill, icon, button, say, complain, explain, announce, bytes, coun
 import { wire, devices, failure } from "/wire.js";
 
 let dock, batches = [];
-const host = () => (dock ??= document.body.appendChild(h("section.dock", { "aria-label": t("Transfers") })));
+function host() {
+	dock ??= h("section.dock", { "aria-label": t("Transfers") });
+	if (!dock.isConnected) document.body.append(dock);
+	return dock;
+}
 
 function draw(batch) {
 	batch.node ??= h("div.batch");
 	if (!batch.node.isConnected) host().append(batch.node);
 	const part = batch.total ? batch.done / batch.total : batch.isOver ? 1 : 0;
 	const left = batch.rate && batch.total > batch.done ? lasting((batch.total - batch.done) / batch.rate) : "";
-	const state = batch.error ? h("span.bad", batch.error) : batch.waits ? t("Waiting for the connection …") : batch.isOver ? batch.outcome : [`${bytes(batch.done)}${batch.total ? ` / ${bytes(batch.total)}` : ""}`, batch.rate > 0 && `${bytes(Math.round(batch.rate))}/s`, left].filter(Boolean).join(" · ");
-	fill(batch.node, h("div.row", icon(batch.picture), h("strong.grow.cut", batch.title), batch.isOver || batch.error ? button("close", "", () => drop(batch), { title: t("Close") }) : button("close", "", () => batch.cancel(), { title: t("Cancel: {what}", { what: batch.title }) })),
-		h("progress", { value: part, max: 1, "aria-label": batch.title }), h("div.row.small", h("span.soft.grow", state), batch.retry && batch.error && button("", t("Try again"), batch.retry)), batch.question);
+	const state = batch.error
+		? h("span.bad", batch.error)
+		: batch.waits
+			? t("Waiting for the connection …")
+			: batch.isOver
+				? batch.outcome
+				: [
+					`${bytes(batch.done)}${batch.total ? ` / ${bytes(batch.total)}` : ""}`,
+					batch.rate > 0 && `${bytes(Math.round(batch.rate))}/s`,
+					left,
+				].filter(Boolean).join(" · ");
+	fill(batch.node,
+		h("div.row",
+			icon(batch.picture),
+			h("strong.grow.cut", batch.title),
+			batch.isOver || batch.error
+				? button("close", "", () => drop(batch), { title: t("Close") })
+				: button("close", "", () => batch.cancel(), { title: t("Cancel: {what}", { what: batch.title }) }),
+		),
+		h("progress", { value: part, max: 1, "aria-label": batch.title }),
+		h("div.row.small", h("span.soft.grow", state), batch.retry && batch.error && button("", t("Try again"), batch.retry)),
+		batch.question,
+	);
 }
 function later(batch) { batch.frame ??= setTimeout(() => ((batch.frame = undefined), batch.node?.isConnected !== false && draw(batch)), 120); }
 function drop(batch) {
@@ -57,14 +81,32 @@ const keyOf = (batch, item) => `${batch.device?.id ?? "here"}|${pathKey(batch.fo
 
 /// Sends files into a folder. `items` is a list, or comes one by one: {file, path}.
 export async function upload(items, { device, folder, done }) {
-	const batch = { kind: "upload", picture: "upload", device, folder, items: [], next: 0, done: 0, total: 0, failed: [], landed: 0, conflict: "refuse", running: 0, partial: new Map(), stop: new AbortController(), title: t("Upload") };
+	const batch = {
+		kind: "upload",
+		picture: "upload",
+		device,
+		folder,
+		items: [],
+		next: 0,
+		done: 0,
+		total: 0,
+		failed: [],
+		landed: 0,
+		conflict: "refuse",
+		running: 0,
+		partial: new Map(),
+		stop: new AbortController(),
+		title: t("Upload"),
+	};
 	batch.cancel = () => { batch.stop.abort(); drop(batch); say(t("The upload was cancelled. What has arrived stays.")); };
 	batches.push(batch);
 	try {
 		for await (const item of items) {
 			batch.items.push(item);
 			batch.total += item.file.size;
-			batch.title = batch.items.length === 1 ? visible(item.path) : t("{n} files to {place}", { n: batch.items.length.toLocaleString(), place: visible(split(folder)[1]) || "/" });
+			batch.title = batch.items.length === 1
+				? visible(item.path)
+				: t("{n} files to {place}", { n: batch.items.length.toLocaleString(), place: visible(split(folder)[1]) || "/" });
 			if (batch.running < 3) work(batch, done);
 			later(batch);
 			if (batch.items.length % 500 === 0) await new Promise((go) => setTimeout(go));
@@ -118,7 +160,11 @@ async function send(batch, item) {
 		signal.throwIfAborted();
 		let ticket;
 		try {
-			ticket = await wire.ask("web.upload", { on: batch.device?.id, folder: batch.folder, path: item.path, size: item.file.size, conflict, key: keyOf(batch, item) }, { signal });
+			ticket = await wire.ask(
+				"web.upload",
+				{ on: batch.device?.id, folder: batch.folder, path: item.path, size: item.file.size, conflict, key: keyOf(batch, item) },
+				{ signal },
+			);
 		} catch (error) {
 			if (error.code !== -32002) throw error;
 			const answer = batch.conflict !== "refuse" ? batch.conflict : await askConflict(batch, item);
@@ -152,6 +198,11 @@ function put(batch, item, { url, offset }) {
 		request.upload.onprogress = (event) => progress(event.loaded);
 		const cut = () => fail(Object.assign(new Error(t("The connection was lost.")), { name: "NetworkError" }));
 		request.onerror = request.ontimeout = cut;
+		// Who answers after a loss is not known before it has shown itself: nothing more goes there meanwhile.
+		const leave = () => { if (wire.state !== "live") request.abort(), cut(); };
+		if (wire.state !== "live") return cut();
+		wire.addEventListener("state", leave);
+		request.onloadend = () => wire.removeEventListener("state", leave);
 		request.onload = () => {
 			if (request.status === 200) return done();
 			let said;
@@ -172,8 +223,15 @@ function askConflict(batch, item) {
 		const all = h("input", { type: "checkbox" });
 		const answer = (value) => () => { batch.question = undefined; if (all.checked) batch.conflict = value; draw(batch); done(value); };
 		const rest = batch.items.length - batch.next;
-		batch.question = h("div.question", { role: "group", "aria-label": t("“{name}” is there already.", { name: visible(item.path) }) }, h("p", t("“{name}” is there already.", { name: visible(item.path) })),
-			h("div.row", button("", t("Keep both"), answer("keep both")), button("", t("Replace"), answer("replace"), { cls: "danger" }), button("", t("Skip"), answer("skip"))), rest > 0 && h("label.tick.small", all, t("Also for the others")));
+		batch.question = h("div.question", { role: "group", "aria-label": t("“{name}” is there already.", { name: visible(item.path) }) },
+			h("p", t("“{name}” is there already.", { name: visible(item.path) })),
+			h("div.row",
+				button("", t("Keep both"), answer("keep both")),
+				button("", t("Replace"), answer("replace"), { cls: "danger" }),
+				button("", t("Skip"), answer("skip")),
+			),
+			rest > 0 && h("label.tick.small", all, t("Also for the others")),
+		);
 		draw(batch);
 		announce(t("“{name}” is there already.", { name: visible(item.path) }));
 	});
@@ -186,7 +244,11 @@ let remembering;
 function remember() {
 	remembering ??= setTimeout(() => {
 		remembering = undefined;
-		const open = batches.filter((batch) => batch.kind === "upload" && !batch.isOver).map((batch) => ({ device: batch.device?.id, folder: batch.folder, items: batch.items.filter((item) => !item.isDone).slice(0, 2000).map((item) => [item.path, item.file.size, item.file.lastModified]) })).filter((batch) => batch.items.length);
+		const open = batches.filter((batch) => batch.kind === "upload" && !batch.isOver).map((batch) => ({
+			device: batch.device?.id,
+			folder: batch.folder,
+			items: batch.items.filter((item) => !item.isDone).slice(0, 2000).map((item) => [item.path, item.file.size, item.file.lastModified]),
+		})).filter((batch) => batch.items.length);
 		setting("uploads", open.concat(transfers.left));
 	}, 300);
 }
@@ -205,7 +267,8 @@ export const transfers = {
 				const input = h("input", { type: "file", multiple: true, webkitdirectory: isTree });
 				input.onchange = () => {
 					const wanted = new Map(old.items.map(([path, size, modified]) => [`${path}|${size}|${modified}`, path]));
-					const found = [...input.files].map((file) => ({ file, path: file.webkitRelativePath || file.name })).filter(({ file, path }) => wanted.has(`${path}|${file.size}|${file.lastModified}`));
+					const found = [...input.files].map((file) => ({ file, path: file.webkitRelativePath || file.name })).filter(({ file, path }) =>
+						wanted.has(`${path}|${file.size}|${file.lastModified}`));
 					if (!found.length) return say(t("None of these is one of the files that were cut."), { kind: "bad" });
 					close();
 					upload(found, { device: old.device && devices.named(old.device), folder: old.folder, done: () => {} });
@@ -213,7 +276,12 @@ export const transfers = {
 				input.click();
 			};
 			const node = h("div.batch", h("div.row", icon("upload"), h("strong.grow", t("An upload was cut")), button("close", "", close, { title: t("Forget it") })),
-				h("p.small.soft", count(old.items.length, "{n} file to {place} is missing.", "{n} files to {place} are missing.").replace("{place}", visible(old.folder)), " ", t("Choose the same again, and it goes on where it was.")), h("div.row", button(isTree ? "folder" : "file", t("Choose"), again, { cls: "primary" })));
+				h("p.small.soft",
+					count(old.items.length, "{n} file to {place} is missing.", "{n} files to {place} are missing.").replace("{place}", visible(old.folder)),
+					" ",
+					t("Choose the same again, and it goes on where it was."),
+				),
+				h("div.row", button(isTree ? "folder" : "file", t("Choose"), again, { cls: "primary" })));
 			host().append(node);
 		}
 	},
@@ -228,7 +296,10 @@ export async function copyBetween({ device, paths, moves, to }, ask, done) {
 	const taken = (await Promise.all(targets.map((path) => wire.ask("files.exists", { path }, { on })))).filter((found) => found.kind).length;
 	let overwrite = false;
 	if (taken) {
-		const answer = await ask(count(taken, "{n} name is taken there.", "{n} names are taken there."), [["replace", t("Replace"), "danger"], ["skip", t("Leave those there")]]);
+		const answer = await ask(
+			count(taken, "{n} name is taken there.", "{n} names are taken there."),
+			[["replace", t("Replace"), "danger"], ["skip", t("Leave those there")]],
+		);
 		if (!answer) return;
 		overwrite = answer === "replace";
 	}
@@ -238,11 +309,34 @@ export async function copyBetween({ device, paths, moves, to }, ask, done) {
 		return done();
 	}
 	const stop = new AbortController();
-	const batch = { kind: "copy", picture: "copy", done: 0, total: 0, title: t("{what} to {name}", { what: paths.length === 1 ? visible(split(paths[0])[1]) : count(paths.length, "{n} thing", "{n} things"), name: visible(to.device?.name ?? wire.welcome.name) }), cancel: () => { stop.abort(); drop(batch); } };
+	const batch = {
+		kind: "copy",
+		picture: "copy",
+		done: 0,
+		total: 0,
+		title: t("{what} to {name}", {
+			what: paths.length === 1 ? visible(split(paths[0])[1]) : count(paths.length, "{n} thing", "{n} things"),
+			name: visible(to.device?.name ?? wire.welcome.name),
+		}),
+		cancel: () => { stop.abort(); drop(batch); },
+	};
 	batches.push(batch);
 	draw(batch);
 	let summary, failed, skipped = [];
-	const landing = { checksum: false, delete: false, dryRun: false, exact: false, exclude: [], intoFolder: true, overwrite, preserve: true, report: false, sync: false, update: false, wholeFile: false };
+	const landing = {
+		checksum: false,
+		delete: false,
+		dryRun: false,
+		exact: false,
+		exclude: [],
+		intoFolder: true,
+		overwrite,
+		preserve: true,
+		report: false,
+		sync: false,
+		update: false,
+		wholeFile: false,
+	};
 	const message = (progress) => {
 		batch.done = progress.bytes;
 		batch.total = progress.totalBytes ?? batch.total;
@@ -255,10 +349,17 @@ export async function copyBetween({ device, paths, moves, to }, ask, done) {
 	try {
 		const stream = isWithin
 			? await wire.stream("files.duplicate", { sources: paths, destination: to.path, recursive: true, landing }, { on, message, signal: stop.signal })
-			: await wire.stream("files.copy", { sources: paths.map((path) => ({ device: device?.id, path })), destination: { device: on, path: to.path }, recursive: true, landing }, { message, signal: stop.signal });
+			: await wire.stream(
+				"files.copy",
+				{ sources: paths.map((path) => ({ device: device?.id, path })), destination: { device: on, path: to.path }, recursive: true, landing },
+				{ message, signal: stop.signal },
+			);
 		await stream.ended;
 		if (failed) throw failure(failed);
-		if (skipped.length) throw new Error(`${visible(skipped[0].path)}: ${skipped[0].failure.message}${skipped.length > 1 ? ` ${t("And {n} more.", { n: skipped.length - 1 })}` : ""}`);
+		if (skipped.length) {
+			const more = skipped.length > 1 ? ` ${t("And {n} more.", { n: skipped.length - 1 })}` : "";
+			throw new Error(`${visible(skipped[0].path)}: ${skipped[0].failure.message}${more}`);
+		}
 		if (moves && !(taken && !overwrite)) {
 			for (const path of paths) await wire.call("files.delete", { path, recursive: true }, { on: device?.id });
 		}
