@@ -2,7 +2,6 @@ import Foundation
 import KithIO
 package import KithWire
 package import Logging
-import Synchronization
 
 /// The queue of a device, which several services add to and share.
 ///
@@ -11,7 +10,7 @@ import Synchronization
 package actor JobBoard {
     private let path: String
     private let logger: Logger
-    private let kinds = Mutex<[any JobKind]>([])
+    private let kinds = JobKinds()
     private var opened: JobQueue?
     private var isStopped = false
 
@@ -21,8 +20,8 @@ package actor JobBoard {
         self.logger = logger
     }
 
-    /// Adds kinds of jobs; before the queue is opened.
-    package nonisolated func register(_ more: [any JobKind]) { kinds.withLock { $0 += more } }
+    /// Adds kinds of jobs, also when another service has had the queue opened already.
+    package nonisolated func register(_ more: [any JobKind]) { kinds.add(more) }
 
     /// The queue, opened now if it is not; it runs nothing before ``start()``.
     ///
@@ -30,7 +29,7 @@ package actor JobBoard {
     package func queue() throws(KithError) -> JobQueue {
         if let opened { return opened }
         guard !isStopped else { throw KithError(.closed, "This device stops.") }
-        let queue = try JobQueue(path: path, kinds: kinds.withLock { $0 }, logger: logger)
+        let queue = try JobQueue(path: path, sharing: kinds, logger: logger)
         opened = queue
         return queue
     }

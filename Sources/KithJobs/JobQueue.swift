@@ -2,6 +2,7 @@ import Foundation
 import KithIO
 package import KithWire
 package import Logging
+import Synchronization
 
 /// Jobs that outlive the process: they wait, run some at a time, and go on from their last checkpoint after a crash.
 ///
@@ -19,7 +20,7 @@ package actor JobQueue {
     }
 
     private let store: JobStore
-    private let kinds: [String: AnyJobKind]
+    private let kinds: JobKinds
     private let limit: Int
     private let logger: Logger
     private let now: @Sendable () -> Int64
@@ -55,8 +56,20 @@ package actor JobQueue {
         now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) },
         elapsed: (@Sendable () -> Double)? = nil, hooks: JobHooks = JobHooks()
     ) throws(KithError) {
+        let known = JobKinds()
+        known.add(kinds)
+        try self.init(
+            path: path, sharing: known, limit: limit, logger: logger, now: now, elapsed: elapsed, hooks: hooks)
+    }
+
+    /// Opens a queue that knows the kinds added to `kinds` by then.
+    init(
+        path: String, sharing kinds: JobKinds, limit: Int = 2, logger: Logger,
+        now: @escaping @Sendable () -> Int64 = { Int64(Date().timeIntervalSince1970) },
+        elapsed: (@Sendable () -> Double)? = nil, hooks: JobHooks = JobHooks()
+    ) throws(KithError) {
         store = try JobStore(path: path)
-        self.kinds = Dictionary(uniqueKeysWithValues: kinds.map { (type(of: $0).name, AnyJobKind($0)) })
+        self.kinds = kinds
         self.limit = max(limit, 1)
         self.logger = logger
         self.now = now
@@ -543,4 +556,17 @@ private final class JobExecutor: SerialExecutor {
         let job = UnownedJob(job)
         queue.async { unsafe job.runSynchronously(on: self.asUnownedSerialExecutor()) }
     }
+}
+
+/// The kinds of jobs that a queue knows; more may be added while it is open.
+final class JobKinds: Sendable {
+    private let kinds = Mutex<[String: AnyJobKind]>([:])
+
+    func add(_ more: [any JobKind]) {
+        kinds.withLock { kinds in
+            for kind in more { kinds[type(of: kind).name] = AnyJobKind(kind) }
+        }
+    }
+
+    subscript(name: String) -> AnyJobKind? { kinds.withLock { $0[name] } }
 }

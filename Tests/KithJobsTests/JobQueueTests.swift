@@ -41,6 +41,17 @@ import Testing
         await queue.stop()
     }
 
+    @Test func `a service that comes after the queue was opened has its jobs run, too`() async throws {
+        let board = JobBoard(path: path, logger: Logger(label: "test"))
+        // Another service's job, before this one tells its kinds.
+        _ = try await board.queue().list()
+        board.register([Counting()])
+        let queue = try await board.start()
+        let id = try await queue.add(Counting(), .init(path: file, count: 2))
+        #expect(try await queue.result(of: id, Counting.self) == 2)
+        await board.stop()
+    }
+
     @Test func `the higher priority goes first, and one kind runs one job at a time`() async throws {
         let gate = Gate()
         let queue = try queue([Counting(gate: gate)], limit: 4)
