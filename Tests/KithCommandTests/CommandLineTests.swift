@@ -58,7 +58,10 @@ import Testing
                 cases.append(Case(words: path + (0...places.count).map { _ in "x" }))
             }
             for option in command.arguments where option.kind == .option {
-                for name in option.names { cases.append(Case(words: path + [name.typed], hint: name.typed)) }
+                // `--web` needs no value.
+                for name in option.names where path + [name.typed] != ["up", "--web"] {
+                    cases.append(Case(words: path + [name.typed], hint: name.typed))
+                }
             }
         }
         try await Self.each(cases) { wrong in

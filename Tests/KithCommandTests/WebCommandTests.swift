@@ -42,8 +42,10 @@ import Testing
         #expect(chmod(machine.data + "/config", 0o600) == 0)
         try await machine.up()
         #expect(try await machine.expect("web", "--print").contains(".localhost:\(port)/#"))
-        let wrong = try await machine.kith(["up", "--web", "0"])
-        #expect(wrong.status == 64 && wrong.error.contains("--web takes a port"), "\(wrong)")
+        for word in ["0", "99999", "maybe"] {
+            let wrong = try await machine.kith(["up", "--web", word])
+            #expect(wrong.status == 64 && wrong.error.contains("--web takes a port"), "\(wrong)")
+        }
         await machine.remove()
     }
 

@@ -22,7 +22,7 @@ enum WordForms {
     private static func withWebValue(_ words: [String]) -> [String] {
         words.indices.flatMap { index -> [String] in
             let next = index + 1 < words.count ? words[index + 1] : nil
-            let hasValue = next.map { UInt16($0) != nil || ["yes", "no"].contains($0) } ?? false
+            let hasValue = next.map { !$0.hasPrefix("-") } ?? false
             return words[index] == "--web" && !hasValue ? ["--web", "yes"] : [words[index]]
         }
     }
