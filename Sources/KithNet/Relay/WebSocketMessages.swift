@@ -32,7 +32,7 @@ package struct WebSocketInbox {
     }
 
     /// The most bytes of a message.
-    package var limit: Int
+    private let limit: Int
     private let expectsMask: Bool
     private let kind: WebSocketOpcode
     private let partLimit: Int
