@@ -101,9 +101,12 @@ import Testing
         try await ServedPage.run { served in
             let port = try await served.link().port
             let text = request.replacing("PORT", with: String(port)).replacing("\n", with: "\r\n")
-            for _ in 0..<20 {
+            let head = try #require(text.range(of: "\r\n\r\n")).upperBound
+            for _ in 0..<50 {
                 let web = try RawWeb(port: port)
-                await web.send(Array(text.utf8))
+                // What comes after the head meets the answer to it.
+                await web.send(Array(text[..<head].utf8))
+                await web.send(Array(text[head...].utf8))
                 web.endSending()
                 _ = await web.rest()
             }
